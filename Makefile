@@ -2,21 +2,21 @@
 # one; BUILD=... for the engine).
 # make test: lint, every quick test and tests/smoke, on any machine. make test-all: everything but test-images.
 # Parts of it: make test-rest (what make test leaves out), test-conformance, test-pipeline, test-faults, test-cluster,
-# test-browser. make test-fast: the quick tests alone. make coverage: all tests, slower, and which lines none reaches.
+# test-browser. make test-fast: the quick tests alone. make coverage: all tests, slower, and the lines none reaches.
 # make rehearse-gpu-day: the day on a lent card (tools/gpu_day.py), with its Python 3.12 and packages, here and without one.
-# make docs: the pages of docs/ as a site, build/docs/index.html; a broken link ends it.
+# make docs: the pages of docs/ as a site, build/docs/index.html; a broken link makes it fail.
 # make measure-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
-# make check-adapter NAME=... [ADAPTERS=DIR] [FROM=8]: a new framework, rung by rung, from that rung on.
-# Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
+# make check-adapter NAME=... [ADAPTERS=DIR] [FROM=8]: check a new framework, rung by rung, from that rung on.
+# Each does its own set-up on a fresh machine with Python 3.11 (the runner also works with PYTHON=python3.12), and is
 # quick the second time.
 
 PYTHON ?= python3.11
-# What the caller's environment says to Python holds for nothing that is made or run here.
+# The caller's PYTHON... variables have no effect on anything that is made or run here.
 unexport $(filter-out PYTHON PYTHON312,$(filter PYTHON%,$(.VARIABLES)))
 export PYTHONUNBUFFERED = 1
 
-# Every package is pinned, so nothing is left to be chosen: pip 23 would take a newer one where an extra is asked for.
-# pip, without the caller's settings but for where packages come from.
+# Every package is pinned, so pip has nothing to choose: pip 23 would take a newer one if an extra is requested.
+# pip without the caller's settings, except for where packages come from.
 PIP = .venv/bin/python -m runner.environments.installers
 AS_PINNED = install --quiet --no-deps --require-hashes --only-binary=:all:
 INSTALL = $(PIP) $(AS_PINNED)
@@ -24,7 +24,7 @@ INSTALL = $(PIP) $(AS_PINNED)
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
 SLOW = real or browser or gpu or images or slow
 PARTS = conformance pipeline faults cluster browser
-# Each target in turn, whatever the one before comes to; it fails if any of them does.
+# Each target in turn, even if the one before fails; it fails if any of them does.
 EACH = @status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=$$?; done; exit $$status
 
 .PHONY: bench test test-all test-quick test-rest $(PARTS:%=test-%) test-fast coverage setup lint style images docs \
@@ -90,7 +90,7 @@ style: .venv/.complete-test
 	.venv/bin/ruff format --check .
 
 .venv/.complete: requirements.txt runner/requirements.txt
-	@if [ -L .venv ]; then echo "make: .venv is a link: what it leads to would be emptied; remove the link" >&2; exit 2; fi
+	@if [ -L .venv ]; then echo "make: .venv is a link, and its target would be emptied; remove the link" >&2; exit 2; fi
 	@echo "runner: making .venv"
 	$(PYTHON) -m venv --clear .venv
 	$(INSTALL) -r requirements.txt
@@ -101,7 +101,7 @@ style: .venv/.complete-test
 .venv/bin/batchwise: tools/batchwise.sh .venv/.complete
 	@install -m 755 tools/batchwise.sh $@
 
-# Of its own: no test and no run needs it, and `make test` is not slowed by it.
+# A separate environment: no test and no run needs it, and it does not slow down `make test`.
 .venv-docs/.complete: requirements-docs.txt | .venv/.complete
 	@echo "docs: making .venv-docs"
 	$(PYTHON) -m venv --clear --without-pip .venv-docs

@@ -64,7 +64,7 @@ def new(name: str, into: Path) -> Path:
         raise BadName(f"{name!r}: a framework's name is a lower-case Python identifier; choose another")
     folder = into / name
     if folder.exists() or (HERE / name).exists():
-        raise BadName(f"{name}: {folder if folder.exists() else HERE / name} is there already; choose another name")
+        raise BadName(f"{name}: {folder if folder.exists() else HERE / name} already exists; choose another name")
     folder.mkdir(parents=True)
     (folder / "adapter.py").write_text(adapter(name))
     # The base image of the referee is that of every framework which is installed by its pins.
@@ -86,8 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
     program.outlast_readers()
     parser = CommandLine(prog="python -m adapters", description=__doc__)
     command = parser.add_subparsers(required=True).add_parser("new", help="write the folder of a new framework")
-    command.add_argument("name", metavar="NAME", help="what --framework is given: a lower-case Python identifier")
-    command.add_argument("--into", metavar="DIR", type=Path, default=HERE, help="default: the project's adapters/")
+    command.add_argument("name", metavar="NAME", help="name for --framework: a lower-case Python identifier")
+    command.add_argument("--into", metavar="DIR", type=Path, default=HERE, help="parent folder (default: adapters/)")
     words = parser.parse_args(arguments)
     try:
         folder = new(words.name, words.into)
@@ -97,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         print(f"adapters: {error.filename}: {error.strerror}; name another folder with --into", file=sys.stderr)
         return 2
-    print(f"{folder}: the verbs of a trial are there and fail. docs/extend/a-framework.md says how to go on.")
+    print(f"{folder}: its methods still fail; docs/extend/a-framework.md says what to write next.")
     return 0
 
 

@@ -184,7 +184,7 @@ class Adapter(ABC):
         The model belongs to the framework. It gets images as is usual for such models, float32 in 0..1, and returns
         logits (n, classes). It draws its own initial weights from the seed. `probe` and `weights` are not called for
         it; `parameter_gradients` is. Returns the bytes of the model's non-trainable variables. Raises
-        Unsupported(reason) if this cannot be done, ValueError or TypeError if the returned object is no such model.
+        Unsupported(reason) if this cannot be done, ValueError or TypeError if the returned object is not such a model.
         """
         raise Unsupported(f"custom models: {NOT_YET}")
 
@@ -229,7 +229,7 @@ class SourceVerbs(ABC):
     """Verbs of the module that a network was imported from. The worker makes them by
     `adapters.<framework>.source.make_source(adapter)`, and the adapter has built the module by `build_model`.
 
-    Tensors have the framework's own names and layouts. Without this file, a framework is no source of networks.
+    Tensors have the framework's own names and layouts. Without this file, networks cannot be imported from a framework.
     """
 
     channels_first = False  # the layout of images, and of features that a Flatten makes of them

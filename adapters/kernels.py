@@ -40,12 +40,12 @@ def of_onednn(on: bool | None, compute: Callable[[], object]) -> dict[str, Any]:
     try:
         written = written_by_copy(compute)
     except OSError as error:
-        return facts | {"onednn_isa_reason": f"no copy of the process could be asked: {error}"}
+        return facts | {"onednn_isa_reason": f"no copy of the process could be started: {error}"}
     if written is None:
         return facts | {"onednn_isa_reason": f"a copy of the process did not answer within {ANSWER_S:.0f} s"}
     isa = ISA.search(written)
     if isa is None:
-        return facts | {"onednn_isa_reason": "a small computation did not use oneDNN, or it did not tell"}
+        return facts | {"onednn_isa_reason": "a small computation did not use oneDNN, or it did not report it"}
     return facts | {"onednn_isa": isa.group(1).strip()}
 
 
@@ -85,7 +85,7 @@ def of_openblas(folder: Path) -> dict[str, Any]:
                 continue
             corename.restype = ctypes.c_char_p
             return {"openblas_core": corename().decode(errors="replace")}
-    return {"openblas_core": None, "openblas_core_reason": f"no OpenBLAS that tells is loaded from {folder.name}"}
+    return {"openblas_core": None, "openblas_core_reason": f"no OpenBLAS loaded from {folder.name} reports it"}
 
 
 def _loaded(folder: Path) -> list[str]:

@@ -53,14 +53,14 @@ def refuse(profile: str, precision: str, feed: str, name: str) -> None:
         *([f"feed {feed}"] if feed != "host" else []),
     ]
     if unheld:
-        raise Unsupported(f"{name} on several devices in {' and '.join(unheld)}: nobody has held it against one device")
+        raise Unsupported(f"{name} on several devices in {' and '.join(unheld)}: never compared with one device")
 
 
 def refuse_parts(part: int | None, name: str) -> None:
     """Raise Unsupported if each device would have to go through its share in parts."""
     if part is not None:
         raise Unsupported(
-            f"{name} on several devices accumulates no gradients here: leave --accumulate or --devices out"
+            f"{name} on several devices cannot accumulate gradients here: leave --accumulate or --devices out"
         )
 
 

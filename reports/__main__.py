@@ -26,7 +26,7 @@ from .load import ReportError
 from .reproduction.publication import read_articles
 
 OTHERS = """\
-other commands, each with a --help of its own:
+other commands, each with its own --help:
   python -m reports check PATH...   what is wrong with stored results, or with logs of other programs
   python -m reports compare A B     what changed between two results folders, with an exit code
   python -m reports export RESULTS  trials in MLflow, or as MLPerf's log lines

@@ -55,7 +55,7 @@ DOUBTS_IN_WORDS = {
     Doubt.STALLED: "stalled: the worker stopped for a part of the steady window",
     Doubt.THROTTLED: f"throttled: a CPU quota withheld more than {THROTTLED_PERCENT:g} % of the cores' time",
     Doubt.QUOTA: "a share of the CPU quota, which is below the cores allotted",
-    Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
+    Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is not a number",
     Doubt.NOISY: "noisy: coefficient of variation {cv_percent:.1f} %",
     Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice the requested size: too high, and different "
     "from run to run",

@@ -47,7 +47,7 @@ NOT_STATED = (
     "Accuracy parity is not stated: it needs three ok repeats in two frameworks at the same batch size "
     f"(--repeat {FEWEST})."
 )
-OF_OWN_CODE = "Accuracy parity is not stated: own code, not compared."
+OF_OWN_CODE = "Accuracy parity is not stated: custom code, not compared."
 HOW_TO_READ = f"""\
 Mean of the paired differences of test accuracy, percentage points, and its {CONFIDENCE_PERCENT} % interval \
 (Student's t, n-1 degrees of freedom, separately for each cell). "{AGREE}": the whole interval is within \

@@ -65,10 +65,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_FAILED
     except OSError as error:
-        print(f"runner: {error.filename or 'system'}: {error.strerror}; what was finished is kept", file=sys.stderr)
+        print(f"runner: {error.filename or 'system'}: {error.strerror}; finished trials are kept", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
-        kept = "every finished trial is kept. The same command goes on from here."
+        kept = "every finished trial is kept. The same command continues from here."
         print(f"\nrunner: interrupted; {kept}", file=sys.stderr)
         return program.EXIT_INTERRUPTED
 
@@ -206,7 +206,7 @@ def make_report(request: cli.Request, console: Console) -> int:
         console.print(f"shard {request.shard} is done; the report on all shards: python -m reports {request.results}")
         return 0
     if not (request.project.root / "reports").is_dir():
-        console.print(f"measured; the report is made outside of the image: python -m reports {request.results}")
+        console.print(f"measured; make the report outside the image: python -m reports {request.results}")
         return 0
     return EXIT_FAILED if owned.run(command, cwd=request.project.root).returncode else 0
 

@@ -101,9 +101,9 @@ def describe_refusal(memory: object) -> str:
     if not isinstance(memory, dict):
         return ""
     asked, available = memory.get("asked_bytes"), memory.get("available_bytes")
-    words = "it does not say how much it asked for" if asked is None else f"{_mib(asked)} asked for"
+    words = "amount requested unknown" if asked is None else f"{_mib(asked)} requested"
     if available is None:
-        return f"{words}, it is not known how much there was: "
+        return f"{words}, amount available unknown: "
     return (
         f"{words}, {_mib(available)} available{BOUNDS.get(memory.get('bound') or '', '')} once the error was caught: "
     )
@@ -126,12 +126,12 @@ def answer_once(job: Job, folder: Path, launcher: Launcher | None) -> Events:
     new worker. Raises LaunchFailed if it does not finish, or there is no launcher.
     """
     if launcher is None and not folder.exists():
-        raise LaunchFailed("its framework cannot be asked")
+        raise LaunchFailed("its framework could not be queried")
     with lock_answer(folder):
         if events := _finished(folder):
             return events
         if launcher is None:
-            raise LaunchFailed("its framework cannot be asked")
+            raise LaunchFailed("its framework could not be queried")
         if folder.exists():
             files.move_aside(folder, folder.parent)  # one that did not finish; its log says why
         ended = ask(job, folder, launcher)
@@ -145,7 +145,7 @@ def _read(folder: Path) -> Events:
     try:
         return read_events(folder / EVENTS_FILE)
     except ValueError as error:
-        raise LaunchFailed(f"{folder}: {error}; move the folder away, and it is asked anew") from error
+        raise LaunchFailed(f"{folder}: {error}; move the folder away, and run again") from error
 
 
 def _finished(folder: Path) -> Events:
@@ -167,8 +167,8 @@ def find_ending(
     if lost is not None:
         return Status.FAILED, f"{lost}; last event: {last.get('event', 'none')}"
     if outcome.timed_out or outcome.hung is not None:
-        why = f"not finished after {outcome.wall_s:.0f} s" if outcome.timed_out else f"{outcome.hung}: it was ended"
-        return Status.TIMEOUT, f"{why}; last event: {last.get('event', 'none')}; where it was: {log.name}"
+        why = f"not finished after {outcome.wall_s:.0f} s" if outcome.timed_out else f"stopped: {outcome.hung}"
+        return Status.TIMEOUT, f"{why}; last event: {last.get('event', 'none')}; its stacks: {log.name}"
     if outcome.exit_code == -signal.SIGKILL and killed_for_memory:
         limit = "" if limit_bytes is None else f", under a limit of {_mib(limit_bytes)}"
         killed = f"killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose{limit}"
@@ -178,7 +178,7 @@ def find_ending(
     lines = [line for line in read_last_lines(log) if line.strip()]
     if outcome.exit_code < 0:
         telling = find_telling_line(lines)
-        said = "" if telling is None else f"; it last said: {telling.strip()[-WORDS:]}"
+        said = "" if telling is None else f"; its last output: {telling.strip()[-WORDS:]}"
         reason = f"the worker was killed by {name_signal(-outcome.exit_code)}{said}"
     else:
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1][-WORDS:] if lines else 'no output'}"

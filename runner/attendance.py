@@ -234,5 +234,5 @@ def read_last_line(path: Path) -> str:
     """Return the last line of a process's output, shortened."""
     with suppress(OSError):
         lines = [line.strip() for line in read_last_lines(path) if line.strip()]
-        return lines[-1][-WORDS:] if lines else "it said nothing"
-    return "it said nothing"
+        return lines[-1][-WORDS:] if lines else "it printed nothing"
+    return "it printed nothing"

@@ -44,7 +44,7 @@ from workloads.temporary import clear_parts
 
 MOST_ROUNDS = 2000  # rounds that are drawn; a worker takes as many of them as its time allows
 UNTIMED_STEPS = 20  # of each size, about: until everything is compiled, and the fewest rounds
-NOT_ASKED: MemoryAccount = {"reason": "blocks of steps: the memory worker was not asked"}
+NOT_ASKED: MemoryAccount = {"reason": "blocks of steps: the memory worker was not run"}
 # Settings of `Study` and options that are only for whole trainings.
 REFUSED = ("batch_sizes", "until_stable", "try_all", "models", "epochs")
 
@@ -57,10 +57,10 @@ def check_request(request: Request, options: argparse.Namespace) -> Request:
     for name in REFUSED:
         if getattr(options, name):
             given = {"batch_sizes": "--batch-size", "models": "--model"}.get(name, f"--{name.replace('_', '-')}")
-            raise BadInput(f"{given}: not for a study of blocks, which trains groups of sizes in turn and no epochs")
+            raise BadInput(f"{given}: not for a study of blocks, which times groups of sizes and trains no epochs")
     for group in study.blocks:
         if len(set(group)) < len(group):
-            raise BadInput(f"blocks {','.join(map(str, group))}: names a batch size twice")
+            raise BadInput(f"blocks {','.join(map(str, group))}: a batch size is named twice")
     for one, other in combinations(study.blocks, 2):
         if shared := sorted(set(one) & set(other)):
             raise BadInput(f"blocks: {shared[0]} is in two groups; name it in one of them")
@@ -68,10 +68,10 @@ def check_request(request: Request, options: argparse.Namespace) -> Request:
               "scale_learning_rate": "none"}  # fmt: skip
     for name, usual in single.items():
         if getattr(study, name) != usual:
-            raise BadInput(f"{name} {getattr(study, name)}: not for blocks of steps, which know {usual} alone")
+            raise BadInput(f"{name} {getattr(study, name)}: not for blocks of steps, which only run with {usual}")
     if 2 * study.window_s >= study.limit_s:
         raise BadInput(
-            f"--window {study.window_s:g}: training and evaluation take as long each, and do not fit into the "
+            f"--window {study.window_s:g}: training and evaluation each take that long, and do not fit into the "
             f"{study.limit_s:g} s of --timeout"
         )
     changed = study.changed(batch_sizes=tuple(map(main_size, study.blocks)), epochs=1)
@@ -150,7 +150,7 @@ def plan(request: Request, console: Console) -> None:
         console.print(f"{number:>4}  {spec.cell.framework}  blocks of {sizes}  repeat {spec.draw.repeat}  {state}")
     total = format_duration(sum(estimates.values()))
     processes = "1 process" if len(to_run) == 1 else f"{len(to_run)} processes"
-    console.print(f"{processes} to run, about {total}; a rough guess where this machine has measured nothing like it")
+    console.print(f"{processes} to run, about {total}; a rough guess for trials unlike any measured on this machine")
 
 
 class BlockGate(Gate):
@@ -229,6 +229,6 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     to_run = [spec for spec in specs if spec.id not in session.known]
     if len(to_run) < len(specs):
         finished = len(specs) - len(to_run)
-        console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: left out")
+        console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: not run again")
     session.run_each(to_run, Display(console, estimate_processes_s(request, to_run, before), {}), TooLarge(()))
     return [session.known[spec.id] for spec in specs]

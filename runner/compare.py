@@ -69,13 +69,13 @@ def parse_runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn
     if options.runs < FEWEST_RUNS:
         raise BadInput(f"--runs {options.runs}: give {FEWEST_RUNS} or more; one run does not show how runs differ")
     if given := {"--results", "--plan", "--list"} & {word.partition("=")[0] for word in words}:
-        raise BadInput(f"{min(given)}: not for compare; its runs are stored in folders below --into")
+        raise BadInput(f"{min(given)}: not for compare, which stores its runs in folders below --into")
     sides = _sides(options.a, options.b, words, project)
     into = (options.into or INTO / f"{sides[0].name}-{sides[1].name}").resolve()
     words = [_absolute(word) for word in words]
     request = cli.build_request(run_words.parse_args([*words, *sides[0].words, "--results", str(into)]), project)
     if request.study.blocks or request.elsewhere or request.per_node_type or request.shard:
-        raise BadInput("--blocks, --ray, --shard: not for compare, whose runs are trials on this machine; leave it out")
+        raise BadInput("--blocks, --ray, --shard: not for compare, which runs trials on this machine; leave it out")
     if sides[0].commit and request.isolation != "venv":
         raise BadInput(f"--isolation {request.isolation}: commits are compared in virtual environments; leave it out")
     cli.build_request(run_parser().parse_args([*words, *sides[1].words, "--results", str(into)]), project)
@@ -88,11 +88,11 @@ def build_parser() -> Parser:
         prog="python -m runner compare",
         usage="%(prog)s A B [--runs N] [--into DIR] [options of python -m runner]",
         description="Measure two commits of this checkout, or two builds of a framework, in turn, and compare them "
-        "between runs. Exit code 1 where a trial did not end well.",
+        "between runs. Exit code 1 if a trial failed.",
     )
     parser.add_argument("a", metavar="A", help="the baseline: a commit, or FRAMEWORK=PATH of an interpreter")
-    parser.add_argument("b", metavar="B", help="what is compared with it")
-    parser.add_argument("--runs", type=whole, default=RUNS, metavar="N", help=f"of each side (default: {RUNS})")
+    parser.add_argument("b", metavar="B", help="compared with A")
+    parser.add_argument("--runs", type=whole, default=RUNS, metavar="N", help=f"runs of each side (default: {RUNS})")
     parser.add_argument("--into", type=Path, metavar="DIR", help=f"folder of all runs (default: {INTO}/A-B)")
     return parser
 
@@ -105,7 +105,7 @@ def _sides(a: str, b: str, words: Sequence[str], project: Project) -> tuple[Comp
         return _builds(a, b, words)
     commits = [_commit(word, project) for word in (a, b)]
     if commits[0] == commits[1]:
-        raise BadInput(f"{a} and {b} are the same commit, {commits[0][:12]}; name two")
+        raise BadInput(f"{a} and {b} are the same commit, {commits[0][:12]}; name two different ones")
     for word, commit in zip((a, b), commits, strict=True):
         if changed := _git(project.root, "diff", "--name-only", commit, "--", *PACKAGES).split():
             raise BadInput(
@@ -121,7 +121,7 @@ def _builds(a: str, b: str, words: Sequence[str]) -> tuple[ComparedSide, Compare
     if framework != other:
         raise BadInput(f"{a} and {b}: two builds of one framework are compared; name {framework} in both")
     if os.path.abspath(path) == os.path.abspath(second):
-        raise BadInput(f"{a} and {b} are the same interpreter; name two")
+        raise BadInput(f"{a} and {b} are the same interpreter; name two different ones")
     names = [f"{side}-{Path(os.path.abspath(each)).parents[1].name}" for side, each in (("a", path), ("b", second))]
     named = any(word.partition("=")[0] == "--framework" for word in words)
     alone = () if named else ("--framework", column_of(framework).framework)
@@ -139,7 +139,7 @@ def _commit(word: str, project: Project) -> str:
     except subprocess.CalledProcessError as error:
         reason = f" ({error.stderr.strip()})" if error.stderr.strip() else ""
         raise BadInput(
-            f"{word}: no commit of {project.root}{reason}, and no build: give a commit, or FRAMEWORK=PATH"
+            f"{word}: not a commit of {project.root}{reason}, and not a build: give a commit, or FRAMEWORK=PATH"
         ) from error
 
 
@@ -185,7 +185,7 @@ def run(asked: RunsInTurn, console: Console) -> int:
     folders = [str(asked.into / side.name) for side in asked.sides]
     command = [sys.executable, "-m", "reports", "compare", *folders, "--out", str(asked.into / "compare")]
     compared = owned.run(command, cwd=project.root).returncode
-    console.print(f"again, with a verdict: python -m reports compare {' '.join(folders)} --fail-on-regression 5%")
+    console.print(f"to fail on a regression: python -m reports compare {' '.join(folders)} --fail-on-regression 5%")
     return max(*codes, compared)
 
 

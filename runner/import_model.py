@@ -28,11 +28,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options."""
     parser = CommandLine(prog="python -m runner.import_model", description=__doc__)
     parser.add_argument("network", metavar="FILE.py:FUNCTION", help="a function (classes) or () -> model")
-    parser.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="whose code it is: pytorch")
+    parser.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="framework of the code: pytorch")
     parser.add_argument("--input-shape", nargs=3, type=int, metavar=("ROWS", "COLUMNS", "CHANNELS"))
-    parser.add_argument("--classes", type=int, default=10, metavar="N", help="what the function is called with")
+    parser.add_argument("--classes", type=int, default=10, metavar="N", help="number of classes passed to the function")
     parser.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK=PATH")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the weights that the code draws")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the weights that the code draws")
     parser.add_argument("--out", type=Path, default=Path("network.json"), metavar="FILE")
     parser.add_argument("--weights", type=Path, metavar="FILE")
     return parser.parse_args(arguments)  # type: ignore[no-any-return]

@@ -57,7 +57,7 @@ class Display(Progress):
 
     def handed_out(self, blocks: int) -> None:
         """Show how many blocks run or wait on other machines."""
-        name = f"{format_count(blocks, 'block')} handed out, {self.at_once} at once"
+        name = f"{format_count(blocks, 'block')} sent out, {self.at_once} at once"
         self.update(self.trials, description=name, left=self._left())
 
     def once_more(self, specs: Sequence[TrialSpec]) -> None:
@@ -121,7 +121,7 @@ def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
     )
 
 
-STAYS = "it stays contended, as it was measured before; this attempt is kept in"
+STAYS = "its earlier contended result stays; this attempt is kept in"
 KEPT = "their speed, usage, energy, power and times are withheld, their accuracy, losses and memory are shown"
 
 
@@ -144,8 +144,8 @@ def suggest_help(spec: TrialSpec, retried: bool) -> list[str]:
     """Return what helps, depending on the trial's device and whether disturbed trials are tried again at once."""
     at_once = [] if retried else ["--retry contended (tries again at once)"]
     if spec.placement.device != "cpu":
-        return ["end the other processes on the GPU (nvidia-smi lists them)", "another --device", *at_once]
-    means = ["end what else computes"]
+        return ["stop the other processes on the GPU (nvidia-smi lists them)", "another --device", *at_once]
+    means = ["stop other work on the CPU"]
     if "OMP_WAIT_POLICY" not in spec.placement.variables:
         means.append("OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep)")
     if spec.placement.threads > 1:
@@ -157,7 +157,7 @@ def announce_again(specs: Sequence[TrialSpec], console: Console) -> None:
     """Print that these are tried once more."""
     if specs:
         trials = "1 disturbed trial is" if len(specs) == 1 else f"{len(specs)} disturbed trials are"
-        console.print(f"{trials} tried once more; each attempt is kept")
+        console.print(f"{trials} run once more; each attempt is kept")
 
 
 def summarise_disturbed(results: Sequence[TrialResult]) -> str | None:
@@ -166,4 +166,4 @@ def summarise_disturbed(results: Sequence[TrialResult]) -> str | None:
     if not disturbed:
         return None
     how_many = f"{len(disturbed)} of {format_count(len(results), 'trial')} contended: {KEPT}"
-    return f"{how_many} ({disturbed[0].spec.id}: {disturbed[0].reason}); the same command tries them again"
+    return f"{how_many} ({disturbed[0].spec.id}: {disturbed[0].reason}); the same command runs them again"

@@ -57,8 +57,8 @@ def prove_handed_out(specs: Sequence[TrialSpec], gate: Gate, console: Console) -
     """
     for name, chosen in choose_specs(specs).items():
         if not any(gate.launcher(spec) for spec in chosen):
-            why = "could not be compared with its source: this machine starts none of the frameworks"
-            raise CannotGoOn(f"{STOPPED} {name} {why}; give --device cpu, or run on the machines themselves by --shard")
+            why = "could not be compared with its source: this machine can start none of the frameworks"
+            raise CannotGoOn(f"{STOPPED} {name} {why}; give --device cpu, or use --shard on the machines themselves")
     prove_imports(specs, gate, console)
 
 

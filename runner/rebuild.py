@@ -107,7 +107,7 @@ def read_attempt(folder: Path) -> Attempt:
     except ValueError as error:
         raise ValueError(f"{ATTEMPT_FILE}: {error}") from error
     if attempt is None:
-        raise ValueError(f"{ATTEMPT_FILE}: there is none")
+        raise ValueError(f"{ATTEMPT_FILE}: the file is missing")
     if attempt.schema_version != SCHEMA_VERSION:
         raise ValueError(
             f"{ATTEMPT_FILE}: schema version {attempt.schema_version}, this program reads {SCHEMA_VERSION}"
@@ -122,7 +122,7 @@ def _refuse_account(account: MemoryAccount) -> None:
     if account.get("event") == Event.MEMORY_TOLD:
         parse_events(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
     elif set(account) != {"reason"} or not isinstance(account["reason"], str):
-        raise ValueError(f"{ATTEMPT_FILE}: memory: neither what the memory worker reported, nor why it did not")
+        raise ValueError(f"{ATTEMPT_FILE}: memory: neither a report of the memory worker nor a reason for its absence")
 
 
 def rebuild_result(folder: Path, name: str | None = None) -> TrialResult | None:
@@ -178,7 +178,7 @@ def read_trial(folder: Path, expected: str) -> TrialSpec:
         raise ValueError(reason if reason.startswith(JOB_FILE) else f"{JOB_FILE}: {reason}") from error
     name = spec.id
     if name != expected:
-        raise ValueError(f"{JOB_FILE}: it asks for {name}")
+        raise ValueError(f"{JOB_FILE}: it is the job of {name}")
     return spec
 
 
@@ -197,9 +197,9 @@ def add_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
     if end.get("missing") != Missing.WORKER or told:
         return end
     if written.worker is None:
-        return end | {"missing": Missing.RUNNER, "reason": "the runner was killed before the worker had answered"}
+        return end | {"missing": Missing.RUNNER, "reason": "the runner was killed before the worker answered"}
     if written.worker.out_of_memory:
-        return end | {"missing": Missing.MEMORY, "reason": "the worker was ended for want of memory while it was asked"}
+        return end | {"missing": Missing.MEMORY, "reason": "the worker ran out of memory while it was probed"}
     return end
 
 

@@ -70,11 +70,11 @@ class Session:
             try:
                 result = None if folder in other_schema else self.rebuilt(folder)
             except ValueError as error:
-                self.console.print(f"{folder.name}: {why}; it cannot be made from the trial's files: {error}")
+                self.console.print(f"{folder.name}: {why}; it cannot be rebuilt from the trial's files: {error}")
                 continue
             if result is not None:
                 made[result.spec.id] = result
-                self.console.print(f"{folder.name}: {why}; made from the trial's files, nothing is measured again")
+                self.console.print(f"{folder.name}: {why}; rebuilt from the trial's files, nothing is measured again")
             elif folder in reasons:
                 self.console.print(f"{folder.name}: {why}; left as it is")
         self.known = stored.of_groups([*self.specs, *(result.spec for result in made.values())]) | made
@@ -201,7 +201,7 @@ class Session:
             if isinstance(launcher, Unavailable) or not self.waits_for_memory(spec, folder):
                 continue
             if spec.memory_id not in asked and self.memory.known(spec) is None:
-                self.console.print(f"{spec.cell.framework}: what its memory holds ...")
+                self.console.print(f"{spec.cell.framework}: measuring what its memory holds ...")
             asked.add(spec.memory_id)
             self.storage.need(spec, launcher)
             account = self.memory.gather(spec, launcher)
@@ -212,9 +212,9 @@ class Session:
                 ended = written.with_events(read_events(folder / EVENTS_FILE))
                 result = None if ended is None else rebuild.assemble_trial(folder, spec, written, ended)
                 if result is None or rebuild.loses_figures(before, result):
-                    raise ValueError("what its files tell is less than its result, which stays as it is")
+                    raise ValueError("its files hold less than its result, which stays unchanged")
             except ValueError as error:
-                self.console.print(f"{spec.id}: nothing is added of its memory: {error}")
+                self.console.print(f"{spec.id}: its memory contents were not added: {error}")
                 continue
             self.judge_anew({spec.id: replace(result, evidence=before.evidence, end=before.end)})
             written.store(folder)  # last: while this is missing, it is done again

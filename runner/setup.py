@@ -87,7 +87,7 @@ def _refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None
         return definition.explain_no_profile(project, framework, mode.profile)
     if device_kind == "cpu":
         if mode.profile in OF_CUDNN:
-            return f"profile {mode.profile}: it is cuDNN that tries its convolutions, and a CPU has none of it"
+            return f"profile {mode.profile}: it sets how cuDNN picks convolutions, and a CPU has no cuDNN"
         return processor.explain_lack(mode.precision, description.read_cpu_flags(processor.COMPUTES))
     return processor.explain_gpu_lack(mode.precision, gpu.capability if gpu else None)
 
@@ -105,12 +105,12 @@ def find_environment(framework: str, request: Request) -> Environment:
 
 
 def choose_environment(project: Project, framework: str, kind: str, gpu: Gpu | None, isolation: str) -> Environment:
-    """Return the environment for this kind of device and GPU. Raises EnvironmentUnavailable as `environment_of`."""
+    """Return the environment for this kind of device. Raises EnvironmentUnavailable where it cannot use this GPU."""
     environment = definition.read(project, framework, kind)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
     reason = (
-        f"{environment.label}'s {environment.device_kind} build holds code for GPUs up to compute capability "
+        f"{environment.label}'s {environment.device_kind} build has code for GPUs up to compute capability "
         f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
     )
     newer = NEWER_GPUS[kind]
@@ -119,7 +119,7 @@ def choose_environment(project: Project, framework: str, kind: str, gpu: Gpu | N
         if not environment.lacks(gpu.capability):
             if isolation == "docker":
                 return environment
-            reason += f"; with --isolation docker the image {newer} is taken, which holds it"
+            reason += f"; --isolation docker uses the image {newer}, which supports it"
     raise EnvironmentUnavailable(reason)
 
 

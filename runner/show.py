@@ -61,7 +61,7 @@ def print_left_out(plan: Plan, results: Path, console: Console) -> None:
     if plan.finished:
         verb = "is" if len(plan.trials) == 1 else "are"
         trials = f"{len(plan.finished)} of {format_count(len(plan.trials), 'trial')}"
-        console.print(f"{trials} {verb} finished in {results}: left out")
+        console.print(f"{trials} {verb} finished in {results}: not run again")
     if lacking := [result for result in plan.finished.values() if lacks_evidence(result)]:
         console.print(f"{len(lacking)} of those are measured, but not judged: {lacking[0].reason}")
 
@@ -140,12 +140,12 @@ def _framework(project: Project, framework: str) -> str:
     if not environments:
         states = [f"only as an image: {', '.join(kinds)}"]
     elif IMAGE_VARIABLE in os.environ:
-        states = ["in this image" if definition.is_installed(environments[0]) else "not in it"]
+        states = ["in this image" if definition.is_installed(environments[0]) else "not in this image"]
     else:
         states = [f"{each.device_kind}: {each.state}, {describe_disk(each)}" for each in environments]
     label, pins = definition.read_label(project, framework), environments[0].requires if environments else ()
     role = "" if framework in definition.list_thesis(project) else ", not part of all"
-    role = ", which judges" + role if definition.is_referee(project, framework) else role
+    role = ", the referee" + role if definition.is_referee(project, framework) else role
     outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
     return "; ".join([f"{label}{role}", *([" ".join(pins)] if pins else []), *states]) + outside
 
@@ -172,7 +172,7 @@ def print_plan(request: Request, console: Console) -> None:
     planned = planned.with_stored([*found.results.values(), *owed])
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
-        console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
+        console.print(f"{framework}: {model.path}:{model.function}, custom code, not compared")
     for build, interpreter in request.interpreters.items():
         console.print(f"{build}: {interpreter.summary}")
     for told in _accumulated(request):
@@ -194,19 +194,19 @@ def print_plan(request: Request, console: Console) -> None:
     for told in (*_memory(planned, lines), *_schedules(request)):
         console.print(told)
     total = f"{format_count(len(planned.to_run), 'trial')} to run, about {format_duration(sum(estimates.values()))}"
-    console.print(f"{total}; a rough guess where this machine has measured nothing like it")
+    console.print(f"{total}; a rough guess for trials unlike any measured on this machine")
     if request.until_stable is not None:
-        console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
+        console.print(f"then single repeats until stable, at most {request.until_stable} in all")
 
 
 def _accumulated(request: Request) -> Iterator[str]:
     """Yield a line for each series whose updates have several batches, or are made on several devices."""
     for name, part in request.parts.items():
         if part.study.accumulate > 1:
-            yield f"{_prefix(name)}an update is made of {part.study.accumulate} batches"
+            yield f"{_prefix(name)}each update uses {part.study.accumulate} batches"
         if part.study.devices > 1:
             threads = f", {part.placement.device_threads} thread(s) each" * (part.placement.device == "cpu")
-            yield f"{_prefix(name)}one model on {part.study.devices} devices{threads}: batch sizes are a device's"
+            yield f"{_prefix(name)}one model on {part.study.devices} devices{threads}: batch sizes are per device"
 
 
 def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:

@@ -130,7 +130,7 @@ def describe_coverage() -> str:
         f"{low} to {high} % at an autocorrelation of {correlation:g}"
         for correlation, (low, high) in CORRELATED_PERCENT.items()
     ]
-    return f"\N{PLUS-MINUS SIGN} of a stable cell holds the true mean, by simulation, in {', '.join(parts)}"
+    return f"\N{PLUS-MINUS SIGN} of a stable cell contains the true mean, by simulation, in {', '.join(parts)}"
 
 
 def collect_cells(results: list[TrialResult]) -> list[CellSpeeds]:

@@ -52,25 +52,25 @@ class Storage:
         self.whole(spec, launcher)
         status = os.statvfs(self.results)
         free, needed = status.f_bavail * status.f_frsize, estimate_needed_bytes(self.results, spec)
-        advice = "free some space there; what was finished is kept, and the same command goes on from here"
+        advice = "free some space there; finished trials are kept, and the same command continues from here"
         if free < needed:
             sizes = f"{free / 2**20:,.1f} MiB are free, the next trial may need {needed / 2**20:,.1f}"
             raise CannotGoOn(f"{self.results}: {sizes}: {advice}")
         if status.f_files and status.f_favail < FILES:
             raise CannotGoOn(
-                f"{self.results}: room for {format_count(status.f_favail, 'file')}, "
+                f"{self.results}: space for {format_count(status.f_favail, 'file')}, "
                 f"the next trial needs {FILES}: {advice}"
             )
 
     def whole(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
         """Check after a trial, before its result is stored. Raises CannotGoOn if something is gone."""
         self.present()
-        advice = "what was finished is kept; the same command writes it again and goes on from here"
+        advice = "finished trials are kept; the same command writes it again and continues from here"
         for file in spec.inputs.values():
-            self._expect(self.results / file.path, "removed in mid-run", advice)
+            self._expect(self.results / file.path, "removed during the run", advice)
         if isinstance(launcher, Local):
-            advice = "make it again (python -m runner.environments); what was finished is kept"
-            self._expect(Path(launcher.interpreter), "its environment was removed or moved in mid-run", advice)
+            advice = "make it again (python -m runner.environments); finished trials are kept"
+            self._expect(Path(launcher.interpreter), "its environment was removed or moved during the run", advice)
 
     def _expect(self, path: Path, gone: str, advice: str) -> None:
         """Raise CannotGoOn if this path existed before and is gone; the worker reports one that never existed."""
@@ -84,12 +84,12 @@ class Storage:
         with suppress(OSError):
             if _identity(self.results) == self.identity:
                 return
-        raise CannotGoOn(f"{self.results}: removed or moved in mid-run, with all that was in it; no more is measured")
+        raise CannotGoOn(f"{self.results}: removed or moved during the run, with everything in it; the run stops")
 
     def filled(self, error: OSError) -> None:
         """Raise CannotGoOn if this error says that the disk or a quota is full; it does not always name the file."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            advice = "free some space; the files of the trial at work stay, what was finished is kept"
+            advice = "free some space; the files of the running trial stay, finished trials are kept"
             raise CannotGoOn(f"{error.filename or self.results}: {error.strerror}: {advice}") from error
 
 
@@ -183,5 +183,5 @@ def _read(folder: Path) -> TrialResult:
     """Return the result of a trial's folder. Raises ValueError with the reason if there is none."""
     result = stored.read_result(folder / RESULT_FILE)
     if (name := result.spec.id) != folder.name:
-        raise ValueError(f"it is of the trial {name}: changed after the run, or in the wrong folder")
+        raise ValueError(f"it belongs to the trial {name}: changed after the run, or in the wrong folder")
     return result

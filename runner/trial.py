@@ -109,7 +109,7 @@ class TooLarge:
         if smaller is None or not smaller.spec.cell.batch_size < size or self.fits.get(way, 0) >= size:
             return None
         return (
-            f"batch size {smaller.spec.cell.batch_size} ran out of memory ({smaller.reason}); --try-all runs this one"
+            f"batch size {smaller.spec.cell.batch_size} ran out of memory ({smaller.reason}); add --try-all to run it"
         )
 
 

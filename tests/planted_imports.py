@@ -273,7 +273,7 @@ PLANTED: dict[str, tuple[Change, str]] = {
     "stride in the other convolution": (with_layers(stride_in_the_other), "first layer that differs: reduce,"),
     "wrong epsilon of a batch norm": (of_layer("stem_norm", epsilon=1e-3), "first layer that differs: stem_norm,"),
     "wrong epsilon of a layer norm": (of_layer("norm1", epsilon=1e-3), "first layer that differs: norm1,"),
-    "momentum reversed": (of_layer("middle_norm", momentum=0.1), "changed in middle_norm/running_"),
+    "momentum reversed": (of_layer("middle_norm", momentum=0.1), "the change of middle_norm/running_"),
     "dropout lost": (dropout_lost, "the source drops each value with probability 0.5 in "),
     "wrong rate of dropout": (of_layer("drop", rate=0.2), "drop drops each value with probability 0.2, "),
     "wrong rate of stochastic depth": (of_layer("depth1", rate=0.2), "depth1 drops each image with probability 0.2, "),

@@ -2,8 +2,8 @@
 
 python -m tools.check_adapter NAME [--adapters DIR] [--from RUNG]
 
-Stops at the first rung that fails, and says what to look at. A rung runs nothing of the later ones. `--from` leaves out
-the rungs before that one, except the first three, which take no time once they hold.
+Stops at the first rung that fails, and says what to look at. A rung does not need the later ones. `--from` skips
+the rungs before that one, except the first three, which take no time once they pass.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ ROOT = Path(__file__).resolve().parents[1]
 GUIDE = "docs/extend/adapter-reference.md"
 
 LOOK_AT = {
-    "structure": "weights(): keys, canonical layouts; memory(): 4 bytes a parameter, not counted twice",
+    "structure": "weights(): keys, canonical layouts; memory(): 4 bytes per parameter, not counted twice",
     "round_trip": "build() and weights(): transposed alike, and copied; probe(): it must change neither weights nor "
     "running statistics",
     "forward": "predict(): scale of the images, evaluation mode, padding, order of a Flatten; logits, no softmax",
     "layers": "probe(): the output of every layer of workload.walk(), by its name and in that order",
     "outputs": "the layer that is named; outputs of a probe are in training mode, activations NHWC",
     "gradients": "probe(): the loss is the batch's mean; gradients in canonical layouts",
-    "own_gradients": "the parameter that is named: its gradient is small beside the others', and wrong",
+    "own_gradients": "the parameter that is named: its gradient is small compared with the others', and wrong",
     "losses": "train(): the loss is that of the batch before its update; each row of `order` is one step",
-    "updates": "the optimizer: what workloads/spec.py says of its rule, of epsilon and of weight decay",
+    "updates": "the optimizer: what workloads/spec.py says about its rule, epsilon and weight decay",
     "weights": "what a step keeps: momentum without the rate, Adam's count of steps, statistics (biased variance)",
     "evaluation": "running statistics of BatchNorm, their momentum and epsilon; partial batches",
-    "optimizer_state": "memory(): as many values a parameter as workloads.spec.SLOTS says, and a few scalars",
-    "dropout": "Dropout, StochasticDepth: off in evaluation, what is kept is divided by 1 - rate, masks follow "
+    "optimizer_state": "memory(): as many values per parameter as workloads.spec.SLOTS says, and a few scalars",
+    "dropout": "Dropout, StochasticDepth: off in evaluation, kept values are divided by 1 - rate, masks follow "
     "build()'s seed; StochasticDepth drops whole images",
 }
 
@@ -52,7 +52,7 @@ Rung = tuple[str, Callable[[], None]]  # what is checked, in words, and the chec
 
 
 class Fallen(Exception):
-    """A rung does not hold: what is wrong, and what to look at."""
+    """A rung failed: what is wrong, and what to look at."""
 
 
 ALWAYS = 3  # rungs that are always checked: the later ones rest on them
@@ -88,7 +88,7 @@ class Ladder:
         self.suite, self.project, self.name, self.folder = suite, suite.PROJECT, name, folder
 
     def rungs(self) -> Iterator[Rung]:
-        """Yield the rungs in order; each raises Fallen if it does not hold."""
+        """Yield the rungs in order; each raises Fallen if it fails."""
         yield "the definition can be read", self.definition
         yield "imports", self.imports
         yield "the environment is made, its smoke import passes", self.environment
@@ -119,7 +119,7 @@ class Ladder:
         for path in sorted(folder.rglob("*.py")):
             file = Path("adapters", self.name, path.relative_to(folder))
             for wrong in table.violations(path.read_text(encoding="utf-8"), file, modules):
-                raise Fallen(wrong, "`imports` of environment.toml: what is the framework's own. Beside it, workloads, "
+                raise Fallen(wrong, "`imports` of environment.toml: the framework's own modules. Also workloads, "
                              "adapters.base and numpy may be imported")  # fmt: skip
 
     def environment(self) -> None:
@@ -144,7 +144,7 @@ class Ladder:
             except AssertionError as error:
                 raise Fallen(str(error), "the last line of your own code in the traceback") from error
             if others := answers.modules(self.name) & suite.imports_of_others(self.name):
-                raise Fallen(f"{', '.join(sorted(others))} is loaded beside it", "what adapter.py imports")
+                raise Fallen(f"{', '.join(sorted(others))} is loaded, too", "what adapter.py imports")
             seen = suite.Seen(case, arrays, truth, answers.initial(case))
             for check, wrong in suite.checks_of(case).items():
                 known = suite.known_deviations(self.name).get((case.twin, check))
@@ -152,20 +152,20 @@ class Ladder:
                     raise Fallen(f"{name}: {check}: {fault}", LOOK_AT[check])
 
     def trial(self) -> None:
-        """Run a trial of the framework and the referee with the runner. Other processes may disturb it: the gate asks
-        the same, so no more tries are asked for than the runner's own second one.
+        """Run a trial of the framework and the referee with the runner. Other processes may disturb it. The gate asks
+        the same then, so only the runner's own second attempt is made.
         """
         results, outside = self.folder / "trial", self.project.adapters_outside
         command = [sys.executable, "-m", "runner", "--framework", *dict.fromkeys((self.name, "numpy"))]
         command += ["--device", "cpu", "--results", str(results), *(("--adapters", str(outside)) if outside else ())]
         command += ["--batch-size", "32", "--epochs", "1", "--window", "1"]
         if subprocess.run(command, cwd=ROOT).returncode:
-            raise Fallen("the trial did not end ok", f"what is printed above, and {results}")
+            raise Fallen("the trial did not end ok", f"the output above, and {results}")
 
 
 @contextmanager
 def progress(files: Iterable[Path]) -> Iterator[None]:
-    """Say every PROGRESS_S how many of the files are there, and for how long the rung has waited for the others."""
+    """Print every PROGRESS_S how many files are computed, and for how long the rung has waited for the others."""
     files, begun_s, over = list(files), time.monotonic(), Event()
 
     def say() -> None:
@@ -183,12 +183,12 @@ def progress(files: Iterable[Path]) -> Iterator[None]:
 
 
 def climb(rungs: Iterator[Rung], first: int = 1) -> int:
-    """Return the exit code: 0, or 1 where a rung does not hold. Rungs before `first` are left out, except the ALWAYS
+    """Return the exit code: 0, or 1 if a rung fails. Rungs before `first` are left out, except the ALWAYS
     first.
     """
     for number, (title, ask) in enumerate(rungs, start=1):
         if ALWAYS < number < first:
-            print(f"{number}. {title}: left out")
+            print(f"{number}. {title}: skipped")
             continue
         print(f"{number}. {title} ...", flush=True)
         try:
@@ -197,10 +197,10 @@ def climb(rungs: Iterator[Rung], first: int = 1) -> int:
             wrong, look_at = fallen.args
             print(f"{number}. {title}: NOT YET\n  {wrong}\n  look at: {look_at}")
             if number > ALWAYS:
-                print(f"  to begin here again: FROM={number} (--from {number})")
+                print(f"  to start again here: FROM={number} (--from {number})")
             return 1
-        print(f"{number}. {title}: holds", flush=True)
-    print("All of it holds." if first <= ALWAYS + 1 else "All that was asked holds.", "make test-all runs the rest.")
+        print(f"{number}. {title}: passed", flush=True)
+    print("All passed." if first <= ALWAYS + 1 else "Each rung that ran passed.", "make test-all runs the rest.")
     return 0
 
 
@@ -209,9 +209,9 @@ def main(arguments: list[str] | None = None) -> int:
     program.outlast_readers()
     parser = CommandLine(prog="python -m tools.check_adapter", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the framework's folder")
-    parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that it lies in (default: adapters/)")
+    parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that contains it (default: adapters/)")
     parser.add_argument("--from", dest="first", type=int, default=1, metavar="RUNG", choices=range(1, LAST + 1),
-                        help="the first rung that is asked, by its number")  # fmt: skip
+                        help="number of the first rung to check")  # fmt: skip
     words = parser.parse_args(arguments)
     folder = (words.adapters or ROOT / "adapters").resolve() / words.name
     if not (folder / "environment.toml").is_file():

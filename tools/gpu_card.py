@@ -20,11 +20,11 @@ USED_MIB = 1024  # in use: more than a driver keeps for itself, 615 MiB on an H2
 def choose_card(device: str, out: Path) -> tuple[str, str]:
     """Return the UUID of the card and, in words, why that one. Raises BadInput, UnclearGpus.
 
-    `device` is cuda, cuda:N or a UUID. `cuda` is the card of the day so far, else the first free one of those that
-    CUDA_VISIBLE_DEVICES leaves and that are not in MIG mode.
+    `device` is cuda, cuda:N or a UUID. `cuda` is the card of the day so far, else the first free one that
+    CUDA_VISIBLE_DEVICES leaves. Cards in MIG mode are left out.
     """
     if device == "auto":
-        raise BadInput("--device auto: the day's trials are all on a card or all on the CPU: give cuda or cpu")
+        raise BadInput("--device auto: the day's trials run either on a card or on the CPU: give cuda or cpu")
     gpus = list_gpus()
     if device != "cuda":
         return find_device(device, gpus), f"named by --device {device}"
@@ -37,7 +37,7 @@ def choose_card(device: str, out: Path) -> tuple[str, str]:
             return before, "the card of the day so far"
     free = [uuid for uuid in whole if is_free(uuid)]
     if not free:
-        return whole[0], f"the first of {_count(visible)}, and somebody is on each of them"
+        return whole[0], f"the first of {_count(visible)}, all of them in use"
     return free[0], f"the first free one of {_count(visible)}"
 
 

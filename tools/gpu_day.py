@@ -2,11 +2,11 @@
 
 Each step runs commands of the project one after another, each with a time limit. It leaves their output in
 DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/day.jsonl. A command that failed is a
-finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
-each step, in parts that the machine's limit of a file lets through. At the end ten lines say what was seen.
+finding: the next one runs. A repeated step continues from its results. `pack` makes one archive of
+each step, in parts below the machine's limit for a file. Ten lines at the end summarise the day.
 Of several cards one is used for the whole day: tools/gpu_card.py.
 
-Steps, in the order of their worth: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
+Steps, most important first: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
 neighbours, check, pack.
 """
 
@@ -259,11 +259,11 @@ def main(arguments: list[str]) -> int:
     parser = CommandLine(prog="python -m tools.gpu_day", description=__doc__)
     parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=480.0, help="for all steps but check and pack")
+    parser.add_argument("--seconds", type=float, default=480.0, help="time for all steps but check and pack")
     parser.add_argument("--framework", nargs="+", default=["pytorch"])
     parser.add_argument("--device", default="cuda", help="cpu | cuda | cuda:N | UUID")
     parser.add_argument("--python", help="FRAMEWORK=PATH of an interpreter (default: this Python, --isolation here)")
-    parser.add_argument("--quick", action="store_true", help="a rehearsal")
+    parser.add_argument("--quick", action="store_true", help="rehearse with the fewest and smallest trials")
     options = parser.parse_args(arguments)
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Ask a GPU's driver all that the runner asks, and record a trace of the card under a known load.
+"""Make every call that the runner makes to a GPU's driver, and record a trace of the card under a known load.
 
 python -m tools.gpu_probe OUT writes into the folder OUT, of the first card that CUDA_VISIBLE_DEVICES leaves:
 - calls.json: each NVML call with its answer or error, and its time over CALLS calls;
@@ -256,7 +256,7 @@ def main(arguments: list[str]) -> int:
     """Write everything, print what was refused, and return the exit code."""
     parser = CommandLine(prog="python -m tools.gpu_probe", description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the seconds of each phase")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the seconds of each phase")
     options = parser.parse_args(arguments)
     try:
         card = find_given_gpu()

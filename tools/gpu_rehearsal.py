@@ -1,10 +1,10 @@
 """Rehearse the day on a card on this machine: python -m tools.gpu_rehearsal [STEP...], by default all steps.
 
-The folder that would travel (tools/gpu_travel.py) is packed and its day.sh is run as there: with Python 3.12 and the
+The folder that would be sent (tools/gpu_travel.py) is packed and its day.sh is run as there: with Python 3.12 and the
 machine's packages (requirements-gpu-machine.txt, builds for the CPU where pip knows them), in a network namespace of
 its own. The stand-in for the driver replays a recorded H200, again and again. Frameworks compute on the CPU where a
 trial says the card: all that the machine has in the step `several`, PyTorch in the others. PYTHON312 names the Python,
-else `python3.12` is taken. A rehearsal that was cut off goes on.
+else `python3.12` is taken. A rehearsal that was cut off continues.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def find_python() -> str:
     """Return the path of a Python 3.12. Raises CannotRehearse."""
     named = os.environ.get("PYTHON312") or shutil.which("python3.12")
     if not named:
-        raise CannotRehearse("there is no python3.12: install one, or name it by PYTHON312")
+        raise CannotRehearse("there is no python3.12: install one, or set PYTHON312")
     try:
         asked = [named, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
         version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotRehearse(f"{named} does not start: name a python3.12 by PYTHON312 ({error})") from error
+        raise CannotRehearse(f"{named} does not start: set PYTHON312 to a python3.12 ({error})") from error
     if version != "3.12":
-        raise CannotRehearse(f"{named} is Python {version}, and the machine has 3.12: name one by PYTHON312")
+        raise CannotRehearse(f"{named} is Python {version}, and the machine has 3.12: set PYTHON312")
     return str(Path(named).absolute())
 
 
@@ -81,7 +81,7 @@ def find_namespace() -> list[str]:
     try:
         subprocess.run([*words, "true"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotRehearse(f"no network namespace can be had here ({' '.join(words)}): {error}") from error
+        raise CannotRehearse(f"no network namespace is available here ({' '.join(words)}): {error}") from error
     return words
 
 
@@ -137,7 +137,7 @@ def rehearse(out: Path, steps: list[str], seconds: float) -> int:
     python, namespace = find_python(), find_namespace()
     machine = prepare_machine(out / "machine", python)
     size = pack(out / "travel", python)
-    print(f"rehearsal: {size / 2**20:.1f} MiB travel", flush=True)
+    print(f"rehearsal: {size / 2**20:.1f} MiB to send", flush=True)
     variables = build_driver(out / "driver")
     for adapter in (out / "travel" / "project" / "adapters").iterdir():
         put_on_the_host(adapter, out / "driver" / "pid")
@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> int:
     parser = CommandLine(prog="python -m tools.gpu_rehearsal", description=__doc__)
     parser.add_argument("steps", nargs="*", choices=[*STEPS, []], metavar="STEP")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "gpu-day")
-    parser.add_argument("--seconds", type=float, default=2700.0, help="for all steps but check and pack (2700)")
+    parser.add_argument("--seconds", type=float, default=2700.0, help="time for all steps but check and pack (2700)")
     options = parser.parse_args(arguments)
     try:
         return rehearse(options.out.resolve(), options.steps or list(STEPS), options.seconds)

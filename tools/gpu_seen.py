@@ -17,7 +17,7 @@ Result = dict[str, Any]
 
 
 def describe(out: Path) -> list[str]:
-    """Return ten lines; what was not measured is named as that."""
+    """Return ten lines; what was not measured is listed as such."""
     results = list(_read_results(out))
     return [
         _card(results),
@@ -57,7 +57,7 @@ def _calls(out: Path) -> str:
     try:
         answers = json.loads((out / "probe" / "calls.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return "driver: not asked"
+        return "driver: not queried"
     refused = [name for name, answer in answers.items() if isinstance(answer, dict) and answer.get("error")]
     said = f"; refused: {', '.join(sorted(refused))}" if refused else ""
     return f"driver: {len(answers) - len(refused)} of {len(answers)} calls answered{said}"
@@ -103,7 +103,7 @@ def _checks(results: Sequence[Result]) -> str:
 def _conformance(out: Path) -> str:
     logs = {log.stem: log.read_text().splitlines() for log in sorted((out / "conformance").glob("*.log"))}
     said = [f"{name}: {lines[-1]}" for name, lines in logs.items() if lines]
-    return f"conformance: {'; '.join(said) or 'not asked'}"
+    return f"conformance: {'; '.join(said) or 'not run'}"
 
 
 def _commands(out: Path) -> str:

@@ -1,8 +1,8 @@
-"""Pack what travels to a machine with a card: python -m tools.gpu_travel OUT [--python python3.12].
+"""Pack the folder for a machine with a card: python -m tools.gpu_travel OUT [--python python3.12].
 
-OUT gets the project as it is committed (`project/`), the wheels that such a machine lacks (`wheels/`) and `day.sh`,
-which runs the steps there with the machine's `python3` and without a network: `sh day.sh probe one`. It is refused
-above LIMIT_BYTES. requirements-gpu-machine.txt says what the machine has and what is carried.
+OUT gets the project as it is committed (`project/`), the wheels that such a machine lacks (`wheels/`) and `day.sh`.
+That runs the steps there with the machine's `python3` and without a network: `sh day.sh probe one`. A folder above
+LIMIT_BYTES is refused. requirements-gpu-machine.txt says what the machine has and what is carried.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_carried_packages() -> dict[str, str]:
 
 
 def pack(out: Path, python: str) -> int:
-    """Write the folder, made anew but for wheels that are there; return its bytes. Raises CannotPack.
+    """Write the folder anew, but keep the wheels that are there; return its bytes. Raises CannotPack.
 
     `python` is an interpreter of the machine's version, whose pip chooses the wheels.
     """
@@ -70,7 +70,7 @@ def pack(out: Path, python: str) -> int:
     size = sum(path.stat().st_size for part in (project, wheels) for path in part.rglob("*") if path.is_file())
     if size > LIMIT_BYTES:
         raise CannotPack(
-            f"{out} has {size / 2**20:.1f} MiB, and {LIMIT_BYTES / 2**20:.0f} MiB may travel: leave out more"
+            f"{out} has {size / 2**20:.1f} MiB, and {LIMIT_BYTES / 2**20:.0f} MiB may be sent: leave out more"
         )
     return size
 

@@ -106,7 +106,7 @@ def run_again(spec: TrialSpec, results: Path) -> TrialResult:
         said = (ran.stderr.strip() or ran.stdout.strip()).splitlines() or ["nothing was printed"]
         raise CannotRun(f"the runner ended with exit code {ran.returncode}: {said[-1]}")
     if (again[-1].spec.task, again[-1].spec.passes) != (spec.task, spec.passes):
-        raise CannotRun("its task cannot be asked for here as it was")
+        raise CannotRun("its task cannot be repeated here as it was")
     if again[-1].status is not Status.OK:
         raise CannotRun(f"here it ended {again[-1].status}: {again[-1].reason}")
     return again[-1]

@@ -32,7 +32,7 @@ def build_parser() -> CommandLine:
     parser = CommandLine(
         prog="python -m tools.verify_submission", description="Check a submission, and label its trials."
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="what python -m reports submit wrote")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file that python -m reports submit wrote")
     parser.add_argument("--rerun", type=int, default=CELLS, metavar="N",
                         help=f"cells to run again here, drawn by the checksum of FILE (default: {CELLS})")  # fmt: skip
     return parser

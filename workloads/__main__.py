@@ -59,7 +59,7 @@ def _describe(options: argparse.Namespace, imported: Imported) -> str:
     asked = {"--batch-size": options.batch_sizes, "--optimizer": options.optimizer, "--results": options.results}
     if not options.memory:
         if given := next((option for option, value in asked.items() if value), None):
-            raise _BadOption(f"{given} is for --memory: add it, or leave {given} out")
+            raise _BadOption(f"{given} needs --memory: add it, or leave {given} out")
         return describe(imported.workload, imported.places)
     if options.batch_sizes and (least := min(options.batch_sizes)) < 1:
         raise _BadOption(f"--batch-size {least}: must be 1 or more")
@@ -92,21 +92,21 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(required=True, metavar="describe|import", dest="command")
     command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")
     sources = "a file that defines one Workload, a .keras or .onnx file, the JSON of a Keras model, or FILE.py:FUNCTION"
-    command.add_argument("network", metavar="NAME|FILE", help=f"of the catalogue, or {sources}")
-    command.add_argument("--memory", action="store_true", help="what each layer holds while it trains, in bytes")
+    command.add_argument("network", metavar="NAME|FILE", help=f"a network of the catalogue, or {sources}")
+    command.add_argument("--memory", action="store_true", help="bytes that each layer holds in training")
     command.add_argument("--batch-size", dest="batch_sizes", type=int, nargs="+", default=[], metavar="N",
                          help="with --memory: batch sizes (default: those of --results, else "
                          f"{' '.join(map(str, USUAL_SIZES))})")  # fmt: skip
     command.add_argument("--optimizer", choices=OPTIMIZER_NAMES, metavar="NAME",
-                         help="with --memory: the update rule, whose state is counted (default: that of --results, "
+                         help="with --memory: the update rule whose state is counted (default: the one of --results, "
                          f"else {USUAL_OPTIMIZER})")  # fmt: skip
     command.add_argument("--results", type=Path, metavar="DIR",
-                         help="with --memory: what each framework counted in this folder, too")  # fmt: skip
+                         help="with --memory: also show what each framework counted in this folder")  # fmt: skip
     command = commands.add_parser("import", help="write a network as JSON that --workload takes")
     command.add_argument("network", metavar="SOURCE", help=sources)
-    command.add_argument("--out", type=Path, required=True, metavar="FILE", help="the network: my_net.json")
+    command.add_argument("--out", type=Path, required=True, metavar="FILE", help="the network's file, e.g. net.json")
     command.add_argument(
-        "--weights", type=Path, metavar="FILE", help="the source's weights, if it has some; else next to --out, as .npz"
+        "--weights", type=Path, metavar="FILE", help="the source's weights, if it has any (default: .npz next to --out)"
     )
     for command in commands.choices.values():
         _add_code_options(command)
@@ -116,11 +116,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def _add_code_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a model in code, FILE.py:FUNCTION."""
     group = command.add_argument_group("a model in code, FILE.py:FUNCTION")
-    group.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="whose code it is: pytorch")
+    group.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="framework of the code: pytorch")
     group.add_argument(
-        "--input-shape", nargs=3, type=int, metavar=("ROWS", "COLUMNS", "CHANNELS"), help="of the images that it takes"
+        "--input-shape", nargs=3, type=int, metavar=("ROWS", "COLUMNS", "CHANNELS"), help="size of its images"
     )
-    group.add_argument("--classes", type=int, metavar="N", help="what the function is called with (default: 10)")
+    group.add_argument("--classes", type=int, metavar="N", help="classes, passed to the function (default: 10)")
     group.add_argument("--python", metavar="FRAMEWORK=PATH", help="an interpreter that has the framework")
 
 

@@ -216,7 +216,7 @@ CONDITIONS: tuple[Setting | Reported, ...] = (
     _of_images("doubtful images", setting_words.list_doubts),
     Setting("augmentation", "augment", lambda _, s: setting_words.describe_augmentation(s.task), usual="none",
             column="what is done to the training images"),
-    Setting("accumulation", "accumulate", lambda parts, _: f"{parts} batches an update", usual="none",
+    Setting("accumulation", "accumulate", lambda parts, _: f"{parts} batches per update", usual="none",
             phrase="{words}"),
     Setting("optimizer", "optimizer", lambda rule, s: setting_words.describe_optimizer(
         rule, s.task.accumulate * s.placement.devices)),

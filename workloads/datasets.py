@@ -198,7 +198,7 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
     """Read IDX: two zero bytes, type 8 (uint8), the number of axes, each axis as a big-endian int32, the bytes."""
     data = gzip.decompress(path.read_bytes())
     if data[:3] != b"\0\0\x08":
-        raise DataError(f"data file {path} is no IDX file of bytes")
+        raise DataError(f"data file {path} is not an IDX file of bytes")
     shape = np.frombuffer(data, ">i4", count=data[3], offset=4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
 

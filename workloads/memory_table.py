@@ -76,7 +76,7 @@ def describe_memory(
     lines = [f"{workload.name}: bytes in training, float32", "", *align(table), ""]
     for size, kept in zip(sizes, layers[-1].activations, strict=True):
         fixed = sum(layers[-1].values[:4])
-        lines.append(f"batch size {size}: {(fixed + kept) / MIB:,.2f} MiB, of which kept {kept / MIB:,.2f} MiB")
+        lines.append(f"batch size {size}: {(fixed + kept) / MIB:,.2f} MiB, of which {kept / MIB:,.2f} MiB are kept")
     lines.append("A step's peak is higher by its workspace, which no formula gives.")
     if results:
         lines += ["", *_compare(layers[-1], sizes, counted)]

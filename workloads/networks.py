@@ -45,9 +45,8 @@ def find(name_or_path: str) -> Workload:
 def find_imported(name_or_path: str) -> Imported:
     """Return the same with what its source says: the weights, and where each layer comes from. Raises NetworkError.
 
-    A .py file defines one Workload; a .keras file and a .json file are a Keras model's, an .onnx file is another
-    framework's; or the .json file is written by
-    `python -m workloads import`.
+    A .py file defines one Workload. A .keras file is a Keras model's, an .onnx file another framework's. A .json file
+    is a Keras model's, or `python -m workloads import` wrote it.
     """
     if name_or_path.endswith(".py"):
         return Imported(read(Path(name_or_path)))
@@ -55,7 +54,7 @@ def find_imported(name_or_path: str) -> Imported:
         return _import(Path(name_or_path))
     if name_or_path not in WORKLOADS:
         known = ", ".join(sorted(WORKLOADS))
-        raise NetworkError(f"unknown workload {name_or_path}; there are {known}, or name a file of your own: my_cnn.py")
+        raise NetworkError(f"unknown workload {name_or_path}; known: {known}; or name your own file, e.g. my_cnn.py")
     return Imported(WORKLOADS[name_or_path])
 
 
@@ -95,7 +94,7 @@ def _defined(path: Path) -> Workload:
     workloads = {id(value): value for value in values if isinstance(value, Workload)}.values()
     if len(workloads) != 1:
         names = ", ".join(workload.name for workload in workloads) or "none"
-        raise NetworkError(f"workload {path}: must define one Workload at its top level, defines {names}")
+        raise NetworkError(f"workload {path}: must define one Workload at its top level, but defines {names}")
     (workload,) = workloads
     return workload
 
@@ -105,9 +104,9 @@ def _check(workload: Workload, path: Path) -> None:
     these rules, and are read without them.
     """
     if not isinstance(workload.name, str) or not NAME.fullmatch(workload.name):
-        raise NetworkError(f"workload {path}: its name must be of a-z, 0-9, . and -, got {workload.name!r}")
+        raise NetworkError(f"workload {path}: its name may only have a-z, 0-9, . and -, got {workload.name!r}")
     if workload.name in WORKLOADS and workload != WORKLOADS[workload.name]:
-        raise NetworkError(f"workload {path}: the catalogue has a {workload.name}; give yours a name of its own")
+        raise NetworkError(f"workload {path}: the catalogue already has {workload.name}; give yours another name")
     try:
         for layer, _ in workload.walk():
             if not isinstance(layer.name, str) or not LAYER_NAME.fullmatch(layer.name):
@@ -116,7 +115,7 @@ def _check(workload: Workload, path: Path) -> None:
                     f"got {str(layer.name)[:100]!r}"
                 )
             if network.KINDS.get(type(layer).__name__) is not type(layer):
-                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers")
+                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is not a layer of workloads/layers")
         shape = workload.output_shape
         refuse_impossible(workload)
         refuse_unordered(workload)
@@ -166,14 +165,14 @@ def read_stored(content: bytes, digest: str | None = None) -> Workload | None:
 def refuse_impossible(workload: Workload) -> None:
     """Raise one of UNUSABLE for a network that no machine can train, or that cannot be written for the workers."""
     sizes = {
-        "multiply-adds of an image": workload.multiply_adds,
+        "multiply-adds per image": workload.multiply_adds,
         "parameters": workload.parameter_count,
-        "bytes kept of an image": activation_bytes(workload, 1),
+        "bytes kept per image": activation_bytes(workload, 1),
         "outputs": math.prod(workload.output_shape),
     }
     for name, size in sizes.items():
         if type(size) is not int or not 0 <= size < MOST:
-            raise ValueError(f"{str(size)[:SHOWN]} {name}: no machine trains that")
+            raise ValueError(f"{str(size)[:SHOWN]} {name}: no machine can train that")
     if not workload.output_shape:
         raise ValueError("it has no output")
     network.to_text(workload)

@@ -11,7 +11,7 @@ from .records import network
 from .records.job import ImageFindings, ImageSource, Placement, Task
 from .spec import DECAYING, OptimizerSpec
 
-OWN_CODE = "own code, not compared"
+OWN_CODE = "custom code, not compared"
 IMAGE_FITS = {
     "stretch": "stretched, whatever their proportions",
     "crop": "the largest part in the middle",
@@ -135,7 +135,7 @@ def describe_augmentation(task: Task) -> str:
 
 def describe_devices(placement: Placement) -> str:
     """Say how many devices train one model, and what a device is on a CPU."""
-    words = f"{placement.devices} in data parallel, batch sizes are a device's"
+    words = f"{placement.devices} in data parallel, batch sizes are per device"
     if placement.device_kind == "cuda":
         return words
     each = placement.device_threads

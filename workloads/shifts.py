@@ -1,8 +1,8 @@
 """Estimate the shift from A to B of one quantity: for a cell from its repeats, for a framework over its cells.
 
 Values are compared on a scale on which noise is additive: ratios by logarithms, accuracies in percentage points. A
-cell's spread is pooled over all batch sizes of its framework and side, or its own if that is larger, because batch
-sizes may differ in noise, and noise must not look like a change. A framework's mean over its batch sizes needs no such
+cell's spread is pooled over all batch sizes of its framework and side, or its own if that is larger. Batch sizes may
+differ in noise, and noise must not look like a change. A framework's mean over its batch sizes needs no such
 assumption: its variance is the sum of the cells' variances (Welch's t, degrees of freedom after Satterthwaite).
 
 If each side holds several runs, a value is the mean of one run. All cells of a run may be fast or slow together, so a

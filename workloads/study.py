@@ -77,15 +77,15 @@ class Study:
         "NAME|FILE",
     )
     dataset: str = define_key(
-        "digits", NETWORK, "{datasets}; or your own: a path with a / in it to a folder with train/CLASS/, test/CLASS/; "
+        "digits", NETWORK, "{datasets}; or your own: a path (with a /) to a folder with train/CLASS/, test/CLASS/, "
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
     )  # fmt: skip
     frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = define_key(
-        ("all",), WHERE, "all (the thesis' three), everything, or names a,b (default: the study's)", "NAME",
+        ("all",), WHERE, "frameworks: all (the thesis' three), everything, or a,b (default: the study's)", "NAME",
         "framework", by_series=True,
     )  # fmt: skip
     batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = define_key(
-        (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "one or more, as 100 127 or 100,127 (default: the study's)",
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "batch sizes, e.g. 100 127 or 100,127 (default: the study's)",
         "N", "batch-size", by_series=True,
     )  # fmt: skip
     epochs: Count = define_key(10, TRAINING, "passes through the training images (default: the study's)", "N")
@@ -95,12 +95,12 @@ class Study:
     seed: Annotated[int, Meta(ge=0, le=INT32)] = define_key(
         0, MEASURING, "repeat r draws weights and batch order with seed + r", "N"
     )
-    optimizer: OptimizerName = define_key("momentum", TRAINING, "{choices}", "NAME")
-    learning_rate: Positive | None = define_key(None, TRAINING, "the highest of a schedule", "RATE")
-    weight_decay: NotNegative | None = define_key(None, TRAINING, f"of {', '.join(DECAYING)}", "DECAY")
-    schedule: ScheduleName = define_key("constant", TRAINING, "of the learning rate: {choices}", "NAME")
+    optimizer: OptimizerName = define_key("momentum", TRAINING, "update rule: {choices}", "NAME")
+    learning_rate: Positive | None = define_key(None, TRAINING, "the rate, or a schedule's highest rate", "RATE")
+    weight_decay: NotNegative | None = define_key(None, TRAINING, f"for {', '.join(DECAYING)} only", "DECAY")
+    schedule: ScheduleName = define_key("constant", TRAINING, "learning rate schedule: {choices}", "NAME")
     warm_up: NotNegative = define_key(
-        0.0, TRAINING, "steps, or below 1 a part of all, in which the learning rate rises", "STEPS"
+        0.0, TRAINING, "steps during which the learning rate rises; below 1: a share of all steps", "STEPS"
     )
     scale_learning_rate: ScaleName = define_key(
         "none", TRAINING, "how the rate grows with the batch size: {choices} (default: none)", "HOW"
@@ -109,54 +109,54 @@ class Study:
         BASE_BATCH_SIZE, TRAINING, "batch size at which the given learning rate applies (default: "
         f"{BASE_BATCH_SIZE})", "N",
     )  # fmt: skip
-    augment: AugmentName = define_key("none", TRAINING, "of the training images: {choices}", "NAME")
+    augment: AugmentName = define_key("none", TRAINING, "augment the training images: {choices}", "NAME")
     accumulate: Count = define_key(
         1, TRAINING, "batches that make one update: gradients of K times the batch size, in the memory of one batch "
         "(default: 1)", "K",
     )  # fmt: skip
     devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = define_key(
-        1, TRAINING, "GPUs, or parts of a CPU's threads, that train one model in data parallel, each on the "
+        1, TRAINING, "GPUs, or parts of a CPU's threads, that train one model in data parallel, each with the "
         "batch size (default: 1)", "N",
     )  # fmt: skip
     # None: a published data set as the catalogue brings it to the network, else "stretch".
     fit: Fit | None = define_key(
-        None, NETWORK, "how images are brought to the network's input, by interpolation (default: stretch; published "
+        None, NETWORK, "how images are fitted to the network's input, by interpolation (default: stretch; published "
         "ones by whole factors)",
     )  # fmt: skip
-    skip_unreadable: bool = define_key(False, NETWORK, "leave out, and count, images of yours that cannot be decoded")
+    skip_unreadable: bool = define_key(False, NETWORK, "skip and count your images that cannot be decoded")
     test_folder: str | None = define_key(
-        None, NETWORK, "which folder of your own images is the test split (default: test/, else the only one of val/, "
+        None, NETWORK, "folder of your own images that is the test split (default: test/, else the only one of val/, "
         "valid/, validation/, dev/, eval/)", "NAME",
     )  # fmt: skip
     pixel_range: PixelRange | None = define_key(
-        None, NETWORK, "values of your own images that become 0 and 255, as 0 4095 of 12 bits (default: all of the "
+        None, NETWORK, "values of your own images that become 0 and 255, e.g. 0 4095 for 12 bits (default: all of the "
         "file's type)", ("LOW", "HIGH"),
     )  # fmt: skip
     from_framework: SourceFramework | None = define_key(
-        None, NETWORK, "--workload FILE.py:FUNCTION is a model in its code, imported for all: {choices}", name="from"
+        None, NETWORK, "framework of the code in --workload FILE.py:FUNCTION, imported for all: {choices}", name="from"
     )
     input_shape: tuple[Count, Count, Count] | None = define_key(
-        None, NETWORK, "images that a model in code takes (default: the data set's)", ("ROWS", "COLUMNS", "CHANNELS")
+        None, NETWORK, "size of a code model's images (default: the data set's)", ("ROWS", "COLUMNS", "CHANNELS")
     )
     initial: Initial | None = define_key(None, NETWORK, "first weights: {choices} (default: an import's own)")
     test_all: bool = define_key(
-        False, NETWORK, "of a data set that leaves images over (cats-dogs, cifar10-cats-dogs): test with these, too"
+        False, NETWORK, "test with the images that a data set leaves over, too (cats-dogs, cifar10-cats-dogs)"
     )
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
-        "numbers; fit, that of Keras; compiled, by a compiler; on a GPU autotune or no-autotune, of cuDNN; or several",
+        "numbers; fit, Keras' own loop; compiled, by a compiler; on a GPU autotune or no-autotune (cuDNN); or several",
         "NAME", "profile", by_series=True,
     )  # fmt: skip
-    deterministic: bool = define_key(False, MEASURING, "with each framework's own switch for it")
+    deterministic: bool = define_key(False, MEASURING, "use each framework's own switch for determinism")
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(
-        ("float32",), MEASURING, "of the layers: {choices}, or several; weights and updates stay in float32", "NAME",
-        "precision",
+        ("float32",), MEASURING, "precision of layers: {choices}, or several; weights and updates stay in float32",
+        "NAME", "precision",
     )  # fmt: skip
     feed: Literal["host", "device"] = define_key(
-        "host", MEASURING, "where the training split lives (default: host)", by_series=True
+        "host", MEASURING, "where the training images are kept (default: host)", by_series=True
     )
     last_batch: Literal["keep", "drop"] = define_key(
-        "keep", MEASURING, "what becomes of the last, smaller batch", by_series=True
+        "keep", MEASURING, "keep or drop the last, smaller batch", by_series=True
     )
     device: str = define_key("auto", WHERE, "auto: the first GPU, else the CPU", "auto|cpu|cuda:N|UUID")
     threads: Count | None = define_key(None, WHERE, "cores and threads of a worker (default: all)", "N", by_series=True)
@@ -168,8 +168,8 @@ class Study:
     )
     # Groups of batch sizes, each measured in alternating blocks of steps, in place of trials of `batch_sizes`.
     blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = define_key(
-        (), MEASURING, "is a batch size faster per image than its neighbours? In place of trials, each group of "
-        "batch sizes takes turns in one process per repeat, as 127,128,129 255,256,257", "A,B,C",
+        (), MEASURING, "is a batch size faster per image than its neighbours? Instead of trials, each group of "
+        "batch sizes takes turns in one process per repeat, e.g. 127,128,129 255,256,257", "A,B,C",
     )  # fmt: skip
     series: tuple[Series, ...] = ()
 
@@ -188,11 +188,11 @@ class Study:
                 twice = next(each for each in value if value.count(each) > 1)
                 raise StudyError(f"names {twice} twice", key)
         if self.weight_decay and self.optimizer not in DECAYING:
-            raise StudyError(f"{self.optimizer} has none; those that have are {', '.join(DECAYING)}", "weight_decay")
+            raise StudyError(f"{self.optimizer} has none; {', '.join(DECAYING)} have one", "weight_decay")
         if self.warm_up >= 1 and not self.warm_up.is_integer():
-            raise StudyError(f"{self.warm_up:g} is neither a part of all steps nor a whole number of them", "warm_up")
+            raise StudyError(f"{self.warm_up:g} is neither a share of all steps nor a whole number of steps", "warm_up")
         if self.warm_up and self.schedule == "one-cycle":
-            raise StudyError("one-cycle has a rise of its own: leave it out", "warm_up")
+            raise StudyError("one-cycle has its own warm-up: leave it out", "warm_up")
         if self.base_batch_size != BASE_BATCH_SIZE and self.scale_learning_rate == "none":
             raise StudyError("nothing is scaled: give scale_learning_rate, too", "base_batch_size")
         if self.pixel_range and not -1e9 <= self.pixel_range[0] < self.pixel_range[1] <= 1e9:
@@ -205,24 +205,24 @@ class Study:
         trials would be the same.
         """
         if self.series and self.blocks:
-            raise StudyError("a study of several series has trials alone: leave them out", "blocks")
+            raise StudyError("a study with series cannot have blocks: leave them out", "blocks")
         known: dict[Study, str] = {}
         for place, each in enumerate(self.series, start=1):
             if not NAME.fullmatch(each.name):
-                reason = "a name, of 1 to 40 of a-z, 0-9, . and -, is what each series begins with"
+                reason = "each series needs a name of 1 to 40 characters of a-z, 0-9, . and -"
                 raise StudyError(f"{reason}, got {each.name[:SHOWN]!r}", "name", place)
             if each.name in [other.name for other in self.series[: place - 1]]:
                 raise StudyError(f"two series are called {each.name}", "name", place)
             for key in each.keys:
                 if key not in OF_SERIES:
-                    raise StudyError(f"no key of a series; those are name, {', '.join(OF_SERIES)}", key, place)
+                    raise StudyError(f"not a key of a series; these are: name, {', '.join(OF_SERIES)}", key, place)
             try:
                 part = self.part(each)
             except StudyError as error:
                 raise StudyError(f"series {each.name}: {error}", series=place).add_key(error.key) from error
             twin = known.setdefault(replace(part, batch_sizes=(1,)), each.name)
             if twin != each.name:
-                raise StudyError(f"trains what {twin} trains: give one of them its batch sizes, too", "name", place)
+                raise StudyError(f"trains the same as {twin}: give one of them its own batch sizes", "name", place)
 
     def _refuse_endless(self) -> None:
         """Raise StudyError for a study that no machine can finish, however fast it is."""

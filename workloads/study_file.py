@@ -40,7 +40,7 @@ def parse_study(content: bytes, path: Path) -> Study:
     try:
         for key in table:
             if key not in known:
-                raise StudyError(f"unknown key; known are {', '.join(known)}", key)
+                raise StudyError(f"unknown key; known: {', '.join(known)}", key)
         series = _series(table.pop("series", []), path.parent)
         return Study(name=path.stem, series=series, **_placed(table, path.parent))
     except StudyError as error:
@@ -63,7 +63,7 @@ def find_line(key: str, text: str, series: int = 0) -> int:
 def _series(tables: Any, folder: Path) -> tuple[Series, ...]:
     """Read the `[[series]]` of a file. Raises StudyError."""
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        raise StudyError("is no list of tables: begin each with [[series]]", "series")
+        raise StudyError("is not a list of tables: begin each with [[series]]", "series")
     return tuple(
         Series(str(each.pop("name", "")), tuple((key, _frozen(value)) for key, value in _placed(each, folder).items()))
         for each in tables

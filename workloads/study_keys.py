@@ -51,4 +51,4 @@ def suggest_value(value: Any, known: Sequence[str]) -> str:
     value = next((each for each in value if each not in known), "") if isinstance(value, list | tuple) else value
     close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
     meant = f"; did you mean {close[0]}?" if close else ""
-    return f"{meant}; known are {', '.join(known)}"
+    return f"{meant}; known: {', '.join(known)}"

@@ -14,7 +14,7 @@ def extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Pa
     """
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
-        raise tarfile.ExtractError(f"{ascii(member.name)[:80]} is no plain file below its folder")
+        raise tarfile.ExtractError(f"{ascii(member.name)[:80]} is not a plain file inside its folder")
     target = folder / path
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)

@@ -146,7 +146,7 @@ class Adapter(base.Adapter):
         }
         return counts | {
             "parameters": nbytes(self.state.parameters),
-            "gradients": "they live inside the compiled step" if self.total is None else nbytes(self.total),
+            "gradients": "they exist only inside the compiled step" if self.total is None else nbytes(self.total),
             "optimizer": nbytes(self.state.optimizer),
         }
 

@@ -41,7 +41,7 @@ class DataParallel(adapter.Adapter):
         facts = super().open(device, threads * self.devices, profile, precision, feed, allocator)
         found = jax.devices(self.device.platform)
         if len(found) < self.devices:
-            raise Unsupported(f"JAX finds {len(found)} GPUs, {self.devices} are asked for")
+            raise Unsupported(f"JAX finds {len(found)} GPUs, {self.devices} are requested")
         self.mesh = Mesh(np.array(found[: self.devices]), (AXIS,))
         self.places = jax.tree.map(lambda place: NamedSharding(self.mesh, place), PLACES)
         return facts | {"devices": self.devices, "data_parallel": "shard_map in one jitted step"}
@@ -80,7 +80,7 @@ class DataParallel(adapter.Adapter):
         self.step, self.update = jax.jit(mapped, donate_argnums=0), jax.jit(steps.updated)
 
     def probe(self, images: Any, labels: Any) -> Any:
-        raise Unsupported("JAX on several devices is asked for steps alone: a probe is of one device")
+        raise Unsupported("JAX on several devices only runs steps: probes use one device")
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[jax.Array]:
         refuse_parts(part, NAME)
@@ -99,8 +99,8 @@ class DataParallel(adapter.Adapter):
         return loss
 
     def _update_unevenly(self, divided: list[Share], rate: np.float32) -> jax.Array:
-        """Make an update of shares of different lengths, as the last one of an epoch may be, on the first device alone:
-        one program for all devices has one shape of its inputs.
+        """Make an update of shares of different lengths on the first device alone, e.g. the last one of an epoch. One
+        program for all devices has one shape of its inputs.
         """
         state = jax.device_put(self.spread, self.device)
         every = []

@@ -42,7 +42,7 @@ class Adapter(OwnStepAdapter):
         counted = self.chip.memory_stats() or {}
         why = "JAX does not count what is in use on a CPU"
         return super().memory() | {
-            "gradients": "they live inside the compiled step",
+            "gradients": "they exist only inside the compiled step",
             "allocator_peak": counted.get("peak_bytes_in_use", why),
             "allocator_reserved": counted.get("bytes_reserved", why),
         }

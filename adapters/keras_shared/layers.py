@@ -48,7 +48,7 @@ class MinusInfinityPadding(keras.layers.Layer):
 
 
 class MarginAveragePool(keras.layers.Layer):
-    """The mean of a window's pixels with any margins: the padded mean over the share of pixels that are no margin."""
+    """The mean of a window's pixels with any margins: the padded mean over the share of pixels that are not margin."""
 
     def __init__(self, layer: layers.AveragePool2D) -> None:
         super().__init__(name=layer.name)

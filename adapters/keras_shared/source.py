@@ -53,7 +53,7 @@ class KerasSource(SourceVerbs):
         found: dict[str, keras.Variable] = {}
         for name, variable in list_variables(self.model, ""):
             if name in found:
-                raise ValueError(f"the source has two tensors {name}: give its layers names of their own")
+                raise ValueError(f"the source has two tensors {name}: give its layers different names")
             found[name] = variable
         return found
 

@@ -17,7 +17,7 @@ from workloads.spec import Workload
 FROM_HOST = "Keras' fit takes its images from the host: leave --feed device or --profile fit out"
 # A call of `fit` costs as much as some steps: users make one of many epochs. A trial's are of 2 s of steps at most.
 FIT_FACTOR = 20
-NO_PARTS = "Keras' own step weighs all parts of an update alike, whatever their sizes: leave --accumulate out"
+NO_PARTS = "Keras' own step weighs all parts of an update equally, whatever their sizes: leave --accumulate out"
 
 Batch = tuple[Any, Any]  # images, uint8 (n, h, w, c), and labels, int32 (n,)
 
@@ -25,8 +25,8 @@ Batch = tuple[Any, Any]  # images, uint8 (n, h, w, c), and labels, int32 (n,)
 class Training:
     """A compiled Keras model of `network`, which takes rescaled images; this one takes them as uint8.
 
-    `own`: the network is a user's, and stays a model of its own inside. Nothing but what `compile` decides by default
-    decides how a step executes.
+    `own`: the network is a user's, and stays a model of its own inside. The defaults of `compile` alone decide how a
+    step executes.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ def refuse_any_parts(part: int | None) -> None:
 
 
 class BatchLosses(keras.callbacks.Callback):
-    """Keeps the loss of each batch, (updates,). Keras may call it in a thread of its own, for it waits for the loss."""
+    """Keeps the loss of each batch, (updates,). Keras may call it in its own thread, because it waits for the loss."""
 
     async_safe = True
 

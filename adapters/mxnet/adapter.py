@@ -227,7 +227,7 @@ class Adapter(base.Adapter):
 
     def memory(self) -> dict[str, Count]:
         states = [state for updater in self.trainer._updaters for state in updater.states.values()]
-        counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "MXNet tells it to its profiler alone")
+        counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "MXNet reports it only to its profiler")
         return counts | {
             "parameters": sum(bytes_of(p.data()) for p in self._trained()),
             "gradients": self._gradient_bytes(),
@@ -265,7 +265,7 @@ class Adapter(base.Adapter):
             peaks.append(self._most_in_use())
         indices: Count = 4 * pooled_values(self.workload) * len(batch)  # int32, by oneDNN
         if self.context.device_type != "cpu":
-            indices = "nobody has looked at what MXNet's pools keep on a GPU"
+            indices = "what MXNet's pools keep on a GPU was never measured"
         return MemoryUse(
             before, inputs, held, self._gradient_bytes(), max(peaks[:-1]), peaks[-1], indices, runs_ahead=True
         )
@@ -280,7 +280,7 @@ class Adapter(base.Adapter):
         """Return the most bytes in use since the last call. Read as text: its JSON rounds to four digits."""
         most = re.search(rf"Memory: {self.context.device_type}/0\s+\d+\s+[\d.]+\s+([\d.]+)", self._profiled())
         if not most:
-            raise Unsupported(f"MXNet {mx.__version__}'s profiler told nothing of {self.context}")
+            raise Unsupported(f"MXNet {mx.__version__}'s profiler reported nothing about {self.context}")
         return round(float(most.group(1)) * 1000)
 
     def _profiled(self) -> str:

@@ -36,7 +36,7 @@ class DataParallel(adapter.Adapter):
         facts = super().open(device, threads, profile, precision, feed, allocator)
         kind = mx.gpu if device == "cuda" else mx.cpu
         if device == "cuda" and mx.context.num_gpus() < self.devices:
-            raise Unsupported(f"MXNet finds {mx.context.num_gpus()} GPUs, {self.devices} are asked for")
+            raise Unsupported(f"MXNet finds {mx.context.num_gpus()} GPUs, {self.devices} are requested")
         self.contexts = [kind(number) for number in range(self.devices)]
         return facts | {"devices": self.devices, "data_parallel": "Gluon's Trainer, kvstore device"}
 

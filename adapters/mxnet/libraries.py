@@ -25,7 +25,7 @@ def compute_in(precision: str, device: str) -> bool:
         return False
     if (precision, device) != (BFLOAT16, "cpu"):
         place = "a GPU" if device == "cuda" else "a CPU"
-        raise Unsupported(f"MXNet {mx.__version__} in {precision} on {place}: nobody has held it against the referee")
+        raise Unsupported(f"MXNet {mx.__version__} in {precision} on {place}: never compared with the referee")
     amp.init(target_dtype=precision)
     return True
 

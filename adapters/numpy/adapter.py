@@ -186,7 +186,7 @@ class Adapter(base.Adapter):
         return counts | {"parameters": size, "gradients": size, "optimizer": slots * size}
 
     def count_memory(self, folder: Path) -> None:
-        raise Unsupported("the referee is no rival: nobody asks what its memory holds")
+        raise Unsupported("the referee is not a rival: its memory is not measured")
 
     def synchronize(self) -> None:
         pass

@@ -130,23 +130,25 @@ def call_difference(call: SavedCall, exact: FollowedCall, quick: FollowedCall) -
 
 
 def images_at_once(workload: Workload) -> int:
-    """Number of images that pass at once, if the result does not depend on it: the values of more than CACHED would
-    leave the cache, and those of more than a whole gradient's limit would not fit in a small memory.
+    """Number of images that pass at once, if the result does not depend on it. The values of more than CACHED would
+    leave the cache. Those of more than a whole gradient's limit would not fit in a small memory.
     """
     most, cached = (limit // max(1, workload.multiply_adds) for limit in (BACKWARD_MULTIPLY_ADDS, CACHED_MULTIPLY_ADDS))
     return max(1, min(most, max(cached, FEWEST_AT_ONCE)))
 
 
 def images_of_part(workload: Workload, precision: str, part: int | None) -> int | None:
-    """Return the images of each part of a gradient: those of the update's own parts (None: all) if BatchNorm or fewer
-    digits than float32 make it depend on them.
+    """Return the number of images in each part of a gradient.
+
+    If the result depends on it (BatchNorm, or fewer digits than float32), this is the part size of the update itself,
+    `part` (None: all images).
     """
     return part if workload.statistic_shapes() or precision in REDUCED else images_at_once(workload)
 
 
 def last_difference(last: SavedCall) -> Difference:
-    """Return the difference of the loss that was reported of the trial's last update: from float32, and if that leaves
-    a doubt, from float64, with what KINKS do to it.
+    """Return the difference of the loss that was reported for the trial's last update. It is computed in
+    float32. If that leaves a doubt, it is computed in float64, with the effect of KINKS.
     """
     reported, quick = float(last.saved[f"{LAST}/loss"][0]), _last_loss(last, FLOAT32)
     found = Difference(loss_apart(reported, quick))
@@ -158,8 +160,9 @@ def last_difference(last: SavedCall) -> Difference:
 
 
 def _last_loss(last: SavedCall, precision: str, times: float = 1) -> float:
-    """Return the loss of the trial's last update at the weights that it started from, with so many times the gradient
-    of the step after it.
+    """Return the loss of the trial's last update at the weights that it started from.
+
+    These weights are computed back from the weights after it, with `times` times the gradient of the step after it.
     """
     now, after, rule = last.weights(0), last.weights(1), last.rule
     before: Parameters = {}

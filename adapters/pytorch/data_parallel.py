@@ -52,7 +52,7 @@ class DataParallel(adapter.Adapter):
         self._tell("open", device, threads, profile, precision, feed, allocator)
         if device == "cuda":
             if torch.cuda.device_count() < self.devices:
-                raise Unsupported(f"PyTorch finds {torch.cuda.device_count()} GPUs, {self.devices} are asked for")
+                raise Unsupported(f"PyTorch finds {torch.cuda.device_count()} GPUs, {self.devices} are requested")
             torch.cuda.set_device(self.rank)
         facts = super().open(device, threads, profile, precision, feed, allocator)
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # a machine's name need not have an address
@@ -69,7 +69,7 @@ class DataParallel(adapter.Adapter):
     def load(self, images: Images, labels: Labels) -> None:
         """Load the whole split on every rank."""
         if not isinstance(images, np.ndarray):
-            raise Unsupported("PyTorch on several devices: images augmented anew in each epoch stay in one process")
+            raise Unsupported("PyTorch on several devices: images augmented in each epoch stay in one process")
         self._tell("load", images, labels)
         super().load(images, labels)
 

@@ -1,4 +1,4 @@
-"""Each layer record of workloads/layers as a PyTorch module, channels first; and the loss behind them."""
+"""Each layer record of workloads/layers as a PyTorch module, channels first; and the loss after them."""
 
 from __future__ import annotations
 

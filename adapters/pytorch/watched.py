@@ -14,7 +14,7 @@ SHARED_POOL = (0, 0)  # the allocator's own; each CUDA graph is captured into a 
 
 
 def refuse_graphs(device: torch.device) -> None:
-    """Raise Unsupported if steps may be replays of a CUDA graph, as own code may make them.
+    """Raise Unsupported if steps may be replays of a CUDA graph, as custom code may make them.
 
     A replay uses its graph's private pool without asking the allocator, which counts what the capture left: activations
     would be nearly 0, and the peak too small.
@@ -28,7 +28,7 @@ def refuse_graphs(device: torch.device) -> None:
     )
     if private:
         raise Unsupported(
-            f"a CUDA graph keeps {private / 2**20:.1f} MiB of its own: PyTorch does not count what its replays use"
+            f"a CUDA graph keeps {private / 2**20:.1f} MiB for itself: PyTorch does not count what its replays use"
         )
 
 

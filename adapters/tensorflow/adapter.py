@@ -202,10 +202,10 @@ class Adapter(KerasAdapter):
         silence = self._explain_unknown()
         return {
             "parameters": sum(v.numpy().nbytes for v in self.model.trainable_variables),
-            "gradients": self.accumulation.nbytes if self.accumulation else "they live inside the compiled step",
+            "gradients": self.accumulation.nbytes if self.accumulation else "they exist only inside the compiled step",
             "optimizer": sum(v.numpy().nbytes for v in self.optimizer.variables),
             "allocator_peak": silence or self._in_use()["peak"],
-            "allocator_reserved": "TensorFlow does not tell it",
+            "allocator_reserved": "TensorFlow does not report it",
         }
 
     def _in_use(self) -> dict[str, int]:
@@ -261,7 +261,7 @@ class Adapter(KerasAdapter):
             tf.config.experimental.reset_memory_stats(self.device[1:])
             self.read(self.train(steps, part=part))
             peaks.append(self._in_use()["peak"])
-        why = "TensorFlow counts too coarsely to tell what its pools keep"
+        why = "TensorFlow counts too coarsely to show what its pools keep"
         planned = self.execution == base.XLA  # fit's, too, which Keras compiles so on a GPU
         return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=planned)
 

@@ -39,7 +39,7 @@ class DataParallel(adapter.Adapter):
             logical = [tf.config.LogicalDeviceConfiguration() for _ in range(self.devices)]
             tf.config.set_logical_device_configuration(processor, logical)
         elif (found := len(tf.config.list_physical_devices("GPU"))) < self.devices:
-            raise Unsupported(f"TensorFlow finds {found} GPUs, {self.devices} are asked for")
+            raise Unsupported(f"TensorFlow finds {found} GPUs, {self.devices} are requested")
         # Logical CPUs share one pool of threads.
         facts = super().open(device, threads * self.devices, profile, precision, feed, allocator)
         self.strategy = tf.distribute.MirroredStrategy([f"/{kind}:{number}" for number in range(self.devices)])
@@ -76,7 +76,7 @@ class DataParallel(adapter.Adapter):
         self.train_step, self.train_step_at = step, at_rates(step, self.inner)
 
     def probe(self, images: Images, labels: Labels) -> Probe:
-        raise Unsupported("TensorFlow on several devices is asked for steps alone: a probe is of one device")
+        raise Unsupported("TensorFlow on several devices only runs steps: probes use one device")
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[tf.Tensor]:
         refuse_parts(part, NAME)

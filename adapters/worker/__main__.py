@@ -69,7 +69,7 @@ def main(folder: Path) -> bool:
             events.write(Event.ENDED, status=Status.OUT_OF_MEMORY, reason=in_a_line(culprit), memory=memory)
             return True
         if any(words in str(error) for words in NO_CODE):
-            reason = f"this build holds no code for this GPU: {in_a_line(error)}"
+            reason = f"this build has no code for this GPU: {in_a_line(error)}"
             events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=reason)
         else:
             events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))

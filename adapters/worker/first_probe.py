@@ -59,7 +59,7 @@ class ProbeUpdates:
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Run the kind `probe`: nothing is measured. With own code, that is asked in place of the framework's version."""
+    """Run the kind `probe`: nothing is measured. With the source's code, its own module is probed instead."""
     prepared = prepare(adapter, job, folder, events)
     part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
     asked = ProbeUpdates(part, SOURCE in job.trial.inputs)

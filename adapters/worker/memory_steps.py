@@ -30,7 +30,7 @@ from workloads.weights import Weights
 
 SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to the needs of this batch size
 FEWEST_STEPS = 3
-OWN_CODE = "own code: nobody knows its layers"
+OWN_CODE = "custom code: its layers are unknown"
 
 WIDTHS = (1024, 2048, 4096, 8192)  # of square matrices: the first width at which a call takes LONG_ENOUGH_S is used
 LONG_ENOUGH_S = 0.1  # the cost of a call besides its products is then negligible
@@ -132,7 +132,7 @@ def measure_products(adapter: Adapter, cores: int | None) -> dict[str, Any]:
     """Return operations per second, two per multiply-add, of the fastest of several calls, and the number of calls.
 
     On a CPU, where its threads have so many `cores`, also return what those cores do in the processor time of the
-    cheapest call: other processes make a call slow, but take no part in its processor time. It builds other networks.
+    cheapest call. Other processes make a call slow, but do not add to its processor time. It builds other networks.
     Raises what the adapter raises.
     """
     workload, width, seconds, cpu_s = product_chain(WIDTHS[0]), WIDTHS[0], [math.inf], [math.inf]

@@ -5,7 +5,7 @@ given weights does not train. Both measure on the same batches, which are an inp
 framework's own, and their noise is not the data's.
 
 Custom code has weights that only its framework knows. So its worker measures along its own training, where the weights
-of each point are. Its masks stay on, because nobody knows which of its layers draw them.
+of each point are. Its masks stay on, because it is unknown which of its layers draw them.
 """
 
 from __future__ import annotations

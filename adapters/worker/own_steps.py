@@ -25,7 +25,7 @@ def evaluate_again(adapter: Adapter, images: Images) -> dict[str, Any]:
 
 
 def train_again(adapter: Adapter, prepared: Prepared, batches: Order, part: int | None) -> dict[str, Any]:
-    """Build the model anew from the same seed, and return its losses over `batches` (steps, batch), one step a call."""
+    """Build the model again from the same seed; return its losses over `batches` (steps, batch), one step per call."""
     prepared.build(adapter)
     trainer = Trainer(adapter, None, prepared.rates, prepared.ahead, part)
     trainer.run(batch[None] for batch in batches)

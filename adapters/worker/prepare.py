@@ -131,7 +131,7 @@ def switch_deterministic(adapter: Adapter, profile: str) -> Facts:
     """Return what the framework reports once its own switch is on. Raises Unsupported."""
     if profile == AUTOTUNE:
         raise Unsupported(
-            f"profile {profile} chooses by timing, so two runs may choose differently: no --deterministic"
+            f"profile {profile} chooses by timing, so two runs may choose differently: leave --deterministic out"
         )
     return adapter.make_deterministic()
 

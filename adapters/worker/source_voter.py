@@ -1,4 +1,4 @@
-"""The module that a network was imported from, asked as if it were a framework's version of that network."""
+"""The module that a network was imported from, probed like a framework's version of that network."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SourceVoter(Adapter):
         return self.verbs.maker(self.path, self.source.code.function)
 
     def facts(self, task: BuildArguments, images: Images) -> SourceFacts:
-        """Return what the module says of itself, as the user's code makes it.
+        """Return what the module says about itself, as the user's code makes it.
 
         It is asked before `build`: the user's function may return the same module at each call.
         """

@@ -107,7 +107,7 @@ class TrainingBlocks:
         """Raise RuntimeError if a loss is not a number."""
         for size, trainer in self.trainers.items():
             if trainer.diverged_step is not None:
-                raise RuntimeError(f"the loss of step {trainer.diverged_step} of {size} images is no number")
+                raise RuntimeError(f"the loss of step {trainer.diverged_step} of {size} images is not a number")
 
 
 class EvaluationBlocks:

@@ -67,7 +67,7 @@ def measure(
     """
     update, split = spec.global_batch, len(prepared.train.images)
     if update > split and spec.passes.last_batch == "drop":
-        raise ValueError(f"batch size {update} is larger than the split of {split}: all is dropped")
+        raise ValueError(f"batch size {update} is larger than the split of {split}: every batch is dropped")
     prepared.build(adapter)
     workload = prepared.task[0]
     if prepared.own is None:

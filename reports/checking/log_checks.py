@@ -176,7 +176,7 @@ EVERY = (*BOUNDED, "energy")
 CHECKS = (
     LogCheck(EVERY, _find_no_times, "no column of times{lacking} and gaps are unknown"),
     LogCheck(EVERY, _find_short,
-             f"too short: {{length}}{{count}} samples; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"),
+             f"too short: {{length}}{{count}} samples; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are required"),
     LogCheck(EVERY, _find_backward, "times do not increase: {count} of {steps} steps, the first before row {row}"),
     LogCheck(EVERY, _find_gaps,
              f"gaps: {{count}} over {LONGEST_GAP_PERIODS} periods of {{period_s:.3g}} s, the longest "

@@ -204,7 +204,7 @@ class _Decompressed:
         while not self._decompressor.eof:
             piece = self._file.read(PIECE_BYTES) if self._decompressor.needs_input else b""
             if self._decompressor.needs_input and not piece:
-                raise EOFError("it ends too early")
+                raise EOFError("it is cut short")
             content = self._decompressor.decompress(piece, size)
             self._left -= len(content)
             self._left_of_member -= len(content)

@@ -245,7 +245,7 @@ class Contest:
             smaller = [ratio for ratio in ratios if ratio.batch_size < proven and ratio.batch_size not in self.out]
             reasons += [f"may be smaller still: {_describe_ratio(ratio)}" for ratio in smaller]
         if reasons:
-            spread = ": trials spread too much for more to tell" if self.hopeless else ""
+            spread = ": trials vary too much for more blocks to decide" if self.hopeless else ""
             reasons.append(f"after {format_count(len(self.blocks), 'block')}{spread}")
         answer = leader if proven is None else proven
         return Best(answer, "; ".join(reasons) or None, trials.points(), tuple(ratios), trials.count)

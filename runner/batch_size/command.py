@@ -55,11 +55,11 @@ USUAL = ("--framework", "--workload", "--dataset", "--memory-limit", "--answer",
 
 # Options of a run that this command rejects, by what they are parsed into; its help does not show them.
 REFUSED = {
-    "blocks": ("--blocks", "which looks for a size itself: give it to python -m runner"),
+    "blocks": ("--blocks", "which searches for sizes itself: give it to python -m runner"),
 }
 OF_THIS_COMMAND = {  # help of shared options that differs here
-    "batch_sizes": "train these, too, with --then-train or --target-accuracy: 100 127, or 100,127",
-    "results": f"default: {BATCH_SIZE_RESULTS}",
+    "batch_sizes": "train these, too, with --then-train or --target-accuracy, e.g. 100 127 or 100,127",
+    "results": f"where results go (default: {BATCH_SIZE_RESULTS})",
     "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
 }
 
@@ -103,8 +103,8 @@ def build_parser() -> Parser:
     parser = Parser(
         USUAL,
         prog="python -m runner batch-size",
-        description="Which batch size: the largest that fits, the fastest, that of least energy, and the gradient "
-        "noise scale, for each framework, with the trials that prove it.",
+        description="Find a batch size: the largest that fits, the fastest, the one with least energy; and "
+        "the gradient noise scale, for each framework, with the trials that prove it.",
     )
     parser.add_argument("--plan", action="store_true", help="print what will be tried, by which limits, and about how "
                         "long it takes; runs nothing")  # fmt: skip
@@ -112,15 +112,15 @@ def build_parser() -> Parser:
     add_axes(parser)
     parser.say_of(OF_THIS_COMMAND | dict.fromkeys(REFUSED, argparse.SUPPRESS))
     parser.add_argument("--answer", dest="answers", nargs="+", default=list(ANSWERS), metavar="ANSWER",
-                        help=f"some of {', '.join(ANSWERS)} (default: all)")  # fmt: skip
+                        help=f"one or more of {', '.join(ANSWERS)} (default: all)")  # fmt: skip
     parser.add_argument("--in-use", type=whole, default=IN_USE, metavar="N",
                         help=f"the batch size that others are compared with (default: {IN_USE})")  # fmt: skip
     parser.add_argument("--target-accuracy", type=number, metavar="SHARE", help="train at the found sizes, the one in "
-                        "use and those of --batch-size: which reaches this test accuracy soonest, as 0.6")  # fmt: skip
+                        "use and those of --batch-size; say which reaches this accuracy first, e.g. 0.6")  # fmt: skip
     parser.add_argument("--then-train", action="store_true", help="train every framework at all found sizes and at "
                         "the one in use, each in turn: time and accuracy side by side")  # fmt: skip
-    parser.add_argument("--global-batch", type=whole, metavar="N", help="images of one update: say in how many parts "
-                        "they fit if they do not fit at once")  # fmt: skip
+    parser.add_argument("--global-batch", type=whole, metavar="N", help="images of one update; report how many "
+                        "parts they need if they do not fit at once")  # fmt: skip
     return parser
 
 
@@ -160,7 +160,7 @@ def find_bound(request: Request) -> Bound:
     try:
         return Bound(*find_limit(request))
     except LookupError as error:
-        raise BadInput(f"{error}: nobody can say what fits; name another --device") from error
+        raise BadInput(f"{error}: what fits is unknown; name another --device") from error
 
 
 def print_plan(request: Request, question: Question, console: Console) -> None:

@@ -98,7 +98,7 @@ class SearchState:
         last = self.untold[size]
         why = f" ({last.reason})" if last.reason else ""
         return NoAnswer(
-            f"batch size {size}: two trials ended neither well nor by memory, the last in {last.folder}{why}"
+            f"batch size {size}: two trials failed for reasons other than memory, the last in {last.folder}{why}"
         )
 
     def _noted(self, trial: Tried) -> Tried:
@@ -135,7 +135,7 @@ class SearchState:
         while True:
             while self.fails is None or self.fails - self.fits > 1:
                 if self.fits >= MOST:
-                    raise NoAnswer(f"batch size {self.fits} fits; no larger one is looked for")
+                    raise NoAnswer(f"batch size {self.fits} fits; no larger one is searched for")
                 self.ask(self.next_size())
             if self.fails not in self.untold or not self._passes(self.fails):
                 return

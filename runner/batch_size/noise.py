@@ -118,7 +118,7 @@ class Asking:
             self.first = measured
         if lost := [each.progress for each in measured if not each.finite]:
             known = pooled([each for each in measured if each.finite]).points if len(lost) < len(measured) else ()
-            return Noise(known, reason=f"training diverged: gradients are no numbers at {lost[0]:.0%} of the updates")
+            return Noise(known, reason=f"training diverged: gradients are not numbers at {lost[0]:.0%} of the updates")
         answer = pooled(measured)
         if trains:
             return add_finder(answer, events, batch_size)
@@ -140,7 +140,7 @@ def hand_on_weights(events: Events, folder: Path, results: Path) -> dict[str, In
     for name, event in zip(HELD, kept, strict=True):
         path = folder / event["file"]
         if not path.is_file() or file_digest(path, "sha256") != event["sha256"]:
-            raise LaunchFailed(f"{path}: not what was trained; remove its folder, and it is trained anew")
+            raise LaunchFailed(f"{path}: not the trained weights; remove its folder and run again")
         inputs[name] = InputFile(str(path.relative_to(results.resolve())), event["sha256"])
     return inputs
 

@@ -80,15 +80,15 @@ def refuse_devices(request: Request, question: Question) -> None:
     if placement.devices == 1:
         return
     if request.models:
-        raise BadInput(f"{option}: own code (--model) trains on one device: leave one of both out")
+        raise BadInput(f"{option}: custom code (--model) trains on one device: leave one of the two out")
     if question.global_batch is not None:
-        raise BadInput(f"{option}: several devices accumulate no gradients: leave it out, or --global-batch")
+        raise BadInput(f"{option}: several devices cannot accumulate gradients: leave it or --global-batch out")
     in_container = request.isolation == "docker" and placement.memory_limit_bytes is not None
     together = placement.control_group or in_container
     if LARGEST in question.answers and placement.device == "cpu" and not together:
         raise BadInput(
-            f"{option}: a memory limit of each process says nothing of all: leave {LARGEST} out of --answer, or give "
-            "--memory-limit where control groups can be made"
+            f"{option}: a memory limit per process does not limit their sum: leave {LARGEST} out of --answer, or give "
+            "--memory-limit on a machine that permits control groups"
         )
 
 
@@ -110,13 +110,13 @@ def _searched(request: Request, question: Question, bound: Bound, spec: TrialSpe
     start_s, image_s = _costs(request, spec)
     trials, most = TRIALS[answer]
     largest = min(MOST, count_largest(request))
-    next_run = "a run without --memory-limit has none" if bound.limit is Limit.HOST else "the same in a run"
-    limit = f"into {bound.limit_bytes / 2**20:,.0f} MiB by {LIMIT_NAMES[bound.limit]} ({next_run})"
+    next_run = "a run without --memory-limit has no limit" if bound.limit is Limit.HOST else "a run has the same limit"
+    limit = f"that fits into {bound.limit_bytes / 2**20:,.0f} MiB, {LIMIT_NAMES[bound.limit]} ({next_run})"
     devices = f" on each of {spec.placement.devices} devices" if spec.placement.devices > 1 else ""
-    how = limit if answer == LARGEST else f"of 1 to {largest:,} images{devices}, and of no more than fits"
+    how = limit if answer == LARGEST else f"from 1 to {largest:,} images{devices}, as far as they fit"
     trial_s = start_s + question.window_s + STEPS * min(SIZE, largest) * image_s
     if answer == LEAST_ENERGY and spec.placement.device == "cpu" and (reason := PackageEnergy().reason):
-        return Expected(spec.cell.framework, answer, 1, 1, trial_s, f"is not known here: {reason}")
+        return Expected(spec.cell.framework, answer, 1, 1, trial_s, f"is unknown here: {reason}")
     return Expected(spec.cell.framework, answer, trials, most, trials * trial_s, how)
 
 
@@ -144,7 +144,7 @@ def print_forecast(request: Request, question: Question, every: Sequence[Expecte
         console.print(line)
         trained_s += seconds
     total = f"about {format_duration(sum(each.seconds for each in every) + trained_s)} in all"
-    console.print(f"{total}; a rough guess: what is tried depends on what is measured")
+    console.print(f"{total}; a rough guess: the sizes tried depend on the results")
 
 
 def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]]:

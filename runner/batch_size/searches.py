@@ -94,7 +94,7 @@ class Search:
             if told:
                 self.console.print(f"  {told}")
         for failed, reason in answer.failed_otherwise.items():
-            self.console.print(f"  {failed:,} failed, and not by memory: {reason}")
+            self.console.print(f"  {failed:,} failed, not for lack of memory: {reason}")
         return answer
 
     def compare_largest(self) -> Largest | None:

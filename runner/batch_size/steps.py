@@ -51,7 +51,7 @@ class StepTrials:
         inputs: dict[int, dict[str, InputFile]],
         launchers: dict[str, Launcher | Unavailable],
     ) -> StepTrials:
-        """Return the trials of this request; `inputs` are by repeat, as command.inputs.write_repeats gives them."""
+        """Return the trials of this request; `inputs` are by repeat, as request.inputs.write_repeats returns them."""
         plan = build_plan(request, installed, range(1), inputs)
         specs = {spec.cell.framework: spec for spec in plan.trials}
         machine = description.describe(request.project, request.placement.device, request.gpus)
@@ -99,7 +99,7 @@ class StepTrials:
         if isinstance(launcher, Unavailable):
             result = TrialResult(spec, launcher.status, launcher.reason, format_now(), 0.0, machine=conditions)
         else:
-            account = {"reason": "steps alone: the memory worker was not asked"}
+            account = {"reason": "steps alone: the memory worker was not run"}
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
             self.storage.whole(spec, launcher)
         write_json(folder / RESULT_FILE, result.to_json())

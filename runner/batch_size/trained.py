@@ -64,7 +64,7 @@ def answer(every: Sequence[Reached], accuracy: float) -> Target:
     cheapest, energy_reason = least(_costs(in_order, lambda each: each.energy_j), len(in_order))
     reasons = [reason, *_shortfalls(in_order)]
     if cheapest is None and soonest is not None:
-        energy_reason = "no energy is known of a batch size that reached it in every repeat"
+        energy_reason = "energy is unknown for every batch size that reached it in all repeats"
     return Target(
         accuracy=accuracy,
         batch_size=soonest,
@@ -102,14 +102,14 @@ def _shortfalls(every: Sequence[Reached]) -> list[str]:
 def least(costs: Costs, trials: int) -> tuple[int | None, str | None]:
     """Return (batch size, which others may be as good) of the least geometric mean of the repeats."""
     if not costs:
-        return None, f"none of {format_count(trials, 'trial')} reached it at a batch size that did so in every repeat"
+        return None, f"no batch size reached it in every repeat ({format_count(trials, 'trial')} made)"
     means = {size: statistics.fmean(math.log(value) for value in repeats.values()) for size, repeats in costs.items()}
     leader = min(sorted(means), key=lambda size: means[size])
     untold = [size for size in sorted(costs) if size != leader and not _below(costs[leader], costs[size])]
     if not untold:
         return leader, None
     if min(len(repeats) for repeats in costs.values()) < FEWEST:
-        return leader, f"in these runs; order without an interval, which needs {FEWEST} repeats"
+        return leader, f"in these runs; the order has no interval, which needs {FEWEST} repeats"
     return leader, f"by its mean; not significantly different: {', '.join(map(str, untold))}"
 
 

@@ -32,9 +32,9 @@ def check(request: Request) -> None:
     """Raises BadInput for what cannot be handed out, before anything is started."""
     named = {"--ray": request.ray, "--node": request.node}
     if empty := [option for option, value in named.items() if value == ""]:
-        raise BadInput(f"{empty[0]}: it is given nothing: is a variable not set?")
+        raise BadInput(f"{empty[0]}: it has no value: is a variable not set?")
     if (request.per_node_type or request.node) and not request.ray:
-        raise BadInput("--per-node-type, --node: they are of a Ray cluster: give --ray, or leave them out")
+        raise BadInput("--per-node-type, --node: they need a Ray cluster: give --ray, or leave them out")
     if request.shard:
         _check_shard(request)
     if not request.elsewhere:
@@ -46,9 +46,9 @@ def check(request: Request) -> None:
     if request.isolation != "venv" or request.interpreters:
         raise BadInput("--ray: nodes make the project's own environments: leave --isolation and --python out")
     if request.project.adapters_outside:
-        raise BadInput("--ray: only the project's own frameworks travel: leave --adapters out")
+        raise BadInput("--ray: nodes get only the project's own frameworks: leave --adapters out")
     if request.placement.memory_limit_bytes is not None:
-        raise BadInput("--ray: what a limit is made of is this machine's: leave --memory-limit out")
+        raise BadInput("--ray: a memory limit depends on this machine: leave --memory-limit out")
 
 
 def _check_shard(request: Request) -> None:
@@ -105,11 +105,11 @@ def _answers(address: str) -> None:
     if address == AUTO:
         return
     if not host or not port.isdecimal():
-        raise BadInput(f"--ray {address}: neither auto nor HOST:PORT")
+        raise BadInput(f"--ray {address}: give auto or HOST:PORT")
     try:
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:
-        raise BadInput(f"--ray {address}: nobody answers there ({error}); start one with `ray start --head`") from error
+        raise BadInput(f"--ray {address}: no answer there ({error}); start one with `ray start --head`") from error
 
 
 def run_per_type(request: Request, arguments: Sequence[str], nodes: dict[str, str], console: Console) -> int:

@@ -150,7 +150,7 @@ class Parcel:
         except (ValueError, RecursionError) as error:
             raise Damaged(f"{self.trial}: {error}") from error
         if result.spec.id != self.trial:
-            raise Damaged(f"{self.trial}: its result is of {result.spec.id}")
+            raise Damaged(f"{self.trial}: its result belongs to {result.spec.id}")
         return result
 
 
@@ -163,7 +163,7 @@ def arriving(parcel: Parcel, results: Path) -> Iterator[dict[str, Path]]:
     if hashlib.sha256(parcel.content).hexdigest() != parcel.sha256:
         raise Damaged(f"{parcel.trial}: its sha256 is not the one that was sent")
     if not ID.fullmatch(parcel.trial) or not ID.fullmatch(parcel.probe):
-        raise Damaged(f"{parcel.trial[:80]!r}: no name of a trial")
+        raise Damaged(f"{parcel.trial[:80]!r}: not a trial's name")
     with temporary_folder(ARRIVING, results) as into:
         try:
             with tarfile.open(fileobj=io.BytesIO(parcel.content)) as packed:

@@ -66,8 +66,8 @@ class RayEngine:
         if not self._fitting():
             ray.shutdown()
             what = f"{wanted['CPU']} CPUs" + " and a GPU" * ("GPU" in wanted)
-            who = f"no node {node_id} of it" if node_id else "no node"
-            raise BadInput(f"--ray {address}: {who} has {what} for a trial: give --threads or --device")
+            who = f"no node {node_id}" if node_id else "no node"
+            raise BadInput(f"--ray {address}: there is {who} with {what} for a trial: give --threads or --device")
 
     def slots(self) -> int:
         """Return the number of blocks that the currently alive nodes can run together, at least 1."""

@@ -102,25 +102,25 @@ class Sweep:
             spec = next((spec for spec in block.trials if spec.id == arrived.trial and spec.id in left), None)
             try:
                 if spec is None:
-                    raise Damaged(f"{arrived.trial[:80]!r}: no trial of the block {block.name}")
+                    raise Damaged(f"{arrived.trial[:80]!r}: not a trial of the block {block.name}")
                 self.store(spec, arrived)
             except Damaged as error:
-                self.console.print(f"what arrived is left out: {error}")
+                self.console.print(f"a result that arrived is rejected: {error}")
             else:
                 left.discard(spec.id)
             return
         del self.left[block.key]
         missing = tuple(spec for spec in block.trials if spec.id in left)
-        why = arrived.reason or "its node ended without it"
+        why = arrived.reason or "its node ended without a result"
         again = []
         for spec in missing:
             self.lost[spec.id] += 1
             if self.lost[spec.id] < LOST:
                 again.append(spec)
             else:
-                self.leave_out(spec, Status.FAILED, f"{LOST} times it did not come back from its node: {why}")
+                self.leave_out(spec, Status.FAILED, f"its node returned no result {LOST} times: {why}")
         if again:
-            self.console.print(f"{block.name}: {why}; {len(again)} of its trials are handed out again")
+            self.console.print(f"{block.name}: {why}; {len(again)} of its trials are sent out again")
             self.waiting.append(replace(block, trials=tuple(again)))
 
     def store(self, spec: TrialSpec, parcel: Parcel) -> None:
@@ -142,7 +142,7 @@ class Sweep:
                 folder = make_fresh_folder(self.results, Job(Kind.TRIAL, spec))
                 node.place(found[node.TRIAL], folder)
         if node.TRIAL not in found:
-            self.session.leave_out(spec, result.status, result.reason or "it was not begun", result.machine)
+            self.session.leave_out(spec, result.status, result.reason or "it was not started", result.machine)
             self.finish(spec, 0.0)
             return
         judged = self.session.conclude(spec, folder, result, parcel.evidence)

@@ -66,7 +66,7 @@ def _pieces(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.gen
         for start in range(0, count, rows):
             size = min(rows, count - start) * row_bytes
             if len(content := member.read(size)) < size:
-                raise EOFError("it ends too early")
+                raise EOFError("it is cut short")
             yield np.frombuffer(content, dtype).reshape(-1, *shape[1:])
         member.read(1)  # reach the end, so that its checksum is verified
 
@@ -78,7 +78,7 @@ def read_archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
             arrays = {key: _member(path, file, key) for key in KEYS}
             labels = {split: _labels(path, file, f"y_{split}", *arrays[f"y_{split}"]) for split in SPLITS}
     except (zipfile.BadZipFile, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "no .npz file, or a damaged one"
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a .npz file, or damaged"
         raise DataError(f"data set {path}: {reason}") from error
     shapes = {split: _image_shape(path, f"x_{split}", arrays[f"x_{split}"][0]) for split in labels}
     types = {split: arrays[f"x_{split}"][1] for split in labels}
@@ -117,7 +117,7 @@ def _member(path: Path, file: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...
         others = shown(", ".join(name.removesuffix(".npy") for name in file.namelist()[:8])) or "nothing"
         raise DataError(f"data set {path}: no {key} in it; {', '.join(KEYS)} are needed, it has {others}") from error
     if info.compress_type not in METHODS or info.flag_bits & 1:
-        raise DataError(f"data set {path}: {key} is packed in a way that numpy does not; write it by numpy.savez")
+        raise DataError(f"data set {path}: {key} uses a compression that numpy never uses; save it with numpy.savez")
     with _damage_named(path, key), file.open(info) as member:
         shape, columns_first, dtype = _header(member)
         header_bytes = member.tell()
@@ -161,7 +161,7 @@ def _check_type(
     for piece in _pieces(path, key, shape, dtype):
         low, high = min(low, float(piece.min())), max(high, float(piece.max()))
     if not math.isfinite(low + high):
-        raise DataError(f"{wrong}: it holds values that are no finite numbers")
+        raise DataError(f"{wrong}: it holds values that are not finite")
     raise DataError(f"{wrong}: {range_advice(key, low, high, dtype.kind == 'f')}")
 
 
@@ -181,7 +181,7 @@ def _check(path: Path, shapes: dict[SplitName, tuple[int, int, int, int]], label
         raise DataError(f"data set {path}: x_train and x_test differ: {shapes['train'][1:]} and {shapes['test'][1:]}")
     known = np.unique(labels["train"])
     if len(known) < 2:
-        raise DataError(f"data set {path}: y_train has one class, two are the least")
+        raise DataError(f"data set {path}: y_train has one class; at least two are needed")
     strange = np.setdiff1d(labels["test"], known).tolist()
     if strange:
         which = f"class {strange[0]} is" if len(strange) == 1 else f"classes {listed(strange)} are"
@@ -226,7 +226,7 @@ class ArchiveImages(OwnImages):
         if self.pixel_range is None:
             return piece
         if piece.dtype.kind == "f" and not np.isfinite(piece).all():
-            raise DataError(f"data set {self.file.path}: {key} holds values that are no finite numbers")
+            raise DataError(f"data set {self.file.path}: {key} holds values that are not finite")
         return pixel_values.convert_to_bytes(piece, self.pixel_range)
 
 
@@ -249,7 +249,7 @@ def range_advice(key: str, low: float, high: float, is_float: bool) -> str:
     start = key if first == 0 else f"({key} - {first:g})" if first > 0 else f"({key} + {-first:g})"
     factor = "255" if last - first == 1 else f"(255 / {last - first:g})"
     exact = f"({start} * {factor}).round().astype('uint8')"
-    return f"its values go from {low:g} to {high:g}: say --pixel-range {first:g} {last:g}, or save {exact}"
+    return f"its values go from {low:g} to {high:g}: give --pixel-range {first:g} {last:g}, or save {exact}"
 
 
 def _likely_range(low: float, high: float, is_float: bool) -> tuple[float, float]:
@@ -266,9 +266,9 @@ def _likely_range(low: float, high: float, is_float: bool) -> tuple[float, float
 def label_advice(key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> str:
     """Return advice on how labels of another kind become whole numbers; "" where none is known."""
     if len(shape) == 2 and shape[1] > 1:
-        return f": one column a class becomes {key}.argmax(axis=1)"
+        return f": for one column per class, save {key}.argmax(axis=1)"
     if dtype.kind == "f":
-        return f": {key}.astype('int32') where all of them are whole"
+        return f": if all are whole numbers, save {key}.astype('int32')"
     if dtype.kind in "US":
-        return ": numpy.unique(y_train, return_inverse=True)[1], and numpy.searchsorted for y_test"
+        return ": save numpy.unique(y_train, return_inverse=True)[1]; for y_test use numpy.searchsorted"
     return ""

@@ -148,8 +148,8 @@ def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
         file.write_text("".join(f"{reason}\n" for reason in reasons), encoding="utf-8")
         where = f" (all of them in {file})"
     raise DataError(
-        f"data set {name}: {format_count(len(reasons), 'image')} cannot be decoded: {listed(reasons)}{where}; mend or "
-        "remove them, or leave them out by --skip-unreadable"
+        f"data set {name}: {format_count(len(reasons), 'image')} cannot be decoded: {listed(reasons)}{where}; fix or "
+        "remove them, or skip them with --skip-unreadable"
     )
 
 

@@ -63,13 +63,11 @@ def read_cats_dogs(dataset: Dataset, folder: Path, test_all: bool, pixel_range: 
             sound = {name: [each for each in names if _is_jfif(archive, each)] for name, names in by_class.items()}
         changed_ns = path.stat().st_mtime_ns
     except (OSError, zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
-        reason = (
-            error.strerror if isinstance(error, OSError) and error.strerror else "no zip archive, or not all of one"
-        )
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a zip archive, or incomplete"
         raise DataError(f"{where}: {reason}") from error
     for name, members in sound.items():
         if len(members) < pets.OF_CLASS:
-            few = f"{len(members):,} sound images in PetImages/{name}/, {pets.OF_CLASS:,} are the least"
+            few = f"{len(members):,} sound images in PetImages/{name}/; at least {pets.OF_CLASS:,} are needed"
             raise DataError(f"{where}: {few}")
     divided = [pets.divided(sound[name], test_all) for name in pets.CLASSES]
     parts = {split: [each[number] for each in divided] for number, split in enumerate(SPLITS)}
@@ -93,13 +91,13 @@ def _found(dataset: Dataset, folder: Path) -> Path:
     found = sorted(path for path in folder.glob(dataset.own_archive) if path.is_file())
     where = f"data set {dataset.name}:"
     if not found:
-        what = 'it is not downloaded: fetch Microsoft\'s "Kaggle Cats and Dogs Dataset" yourself'
+        what = 'it is not downloaded here: fetch Microsoft\'s "Kaggle Cats and Dogs Dataset"'
         raise DataError(
-            f"{where} no {dataset.own_archive} in {shown(str(folder))}; {what}, and name its folder by --data-dir"
+            f"{where} no {dataset.own_archive} in {shown(str(folder))}; {what}, and name its folder with --data-dir"
         )
     if len(found) > 1:
         names = ", ".join(shown(path.name) for path in found)
-        raise DataError(f"{where} {names} in {shown(str(folder))}; name one of them by --data-dir")
+        raise DataError(f"{where} {names} in {shown(str(folder))}; name one of them with --data-dir")
     return found[0]
 
 
@@ -137,5 +135,5 @@ def _notes(by_class: dict[str, list[str]], sound: dict[str, list[str]], others: 
         if count
     ]
     if others:
-        notes.append(f"{others} members of the archive are no PetImages/Cat/N.jpg or PetImages/Dog/N.jpg and left out")
+        notes.append(f"{others} members of the archive are not PetImages/Cat/N.jpg or PetImages/Dog/N.jpg: left out")
     return tuple(notes)

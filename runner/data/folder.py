@@ -54,21 +54,19 @@ class Listing:
         if test is None:
             notes[0] += f"; no test/: one in {DRAWN_SHARE} images of each class of {train}/ is drawn for the test"
         else:
-            why = "" if self.splits.named or test.lower() in TEST_NAMES else ", for there is no test/"
+            why = "" if self.splits.named or test.lower() in TEST_NAMES else ", since there is no test/"
             notes.append(f"{shown(test)}/: {format_count(len(self.test), 'image')} to test with{why}")
         for name, count in self.splits.unused.items():
-            notes.append(
-                f"{shown(name)}/ is not read: nothing is trained or judged on its {format_count(count, 'image')}"
-            )
+            notes.append(f"{shown(name)}/ is not read: {format_count(count, 'image')} not used")
         if files := self.splits.files:
             notes.append(
                 f"{format_count(len(files), 'file')} next to the folders, not read: {shown(', '.join(files[:3]))}"
             )
         if self.loose:
-            notes.append(f"{format_count(self.loose, 'image')} in no class folder of a split left out")
+            notes.append(f"{format_count(self.loose, 'image')} outside class folders left out")
         if self.left_out:
             verb = "is" if self.left_out == 1 else "are"
-            notes.append(f"{format_count(self.left_out, 'file')} {verb} no {', '.join(SUFFIXES)} and left out")
+            notes.append(f"{format_count(self.left_out, 'file')} {verb} not {', '.join(SUFFIXES)} and left out")
         return tuple(notes)
 
 
@@ -90,7 +88,7 @@ def list_folder(folder: Path, test_folder: str | None = None) -> Listing:
         if split == TRAIN:
             classes = names
             if len(classes) < 2:
-                raise DataError(f"data set {folder}: {place}/ has {len(classes)} class folders, two are the least")
+                raise DataError(f"data set {folder}: {place}/ has {len(classes)} class folders; it needs two or more")
         if strange := [shown(name) for name in names if name not in classes]:
             which = f"class {strange[0]} is" if len(strange) == 1 else f"classes {', '.join(strange)} are"
             raise DataError(f"data set {folder}: {which} in {place}/ and not in {chosen.train}/")
@@ -108,9 +106,9 @@ def _nothing_to_test(root: Path, chosen: Splits) -> str:
         return f"no image to test with: no class of {chosen.train}/ has two that differ; put some in test/CLASS/"
     reason = f"no image to test with; put some in {chosen.test}/CLASS/"
     if loose := count_images(root / chosen.test):
-        reason += f" ({format_count(loose, 'image')} of it in no class folder)"
+        reason += f" ({format_count(loose, 'image')} of it outside class folders)"
     others = [name for name, count in chosen.unused.items() if count]
-    return reason + (f", or say --test-folder {shown(others[0])}" if others else "")
+    return reason + (f", or give --test-folder {shown(others[0])}" if others else "")
 
 
 def _of_classes(
@@ -167,7 +165,7 @@ def _classes(root: Path, split: Path) -> tuple[tuple[str, ...], int, int]:
         try:
             os.fsencode(name).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(f"data set {root}: the class name {split.name}/{shown(name)} is no UTF-8") from error
+            raise DataError(f"data set {root}: the class name {split.name}/{shown(name)} is not UTF-8") from error
     return names, len(entries) - len(names) - images, images
 
 
@@ -176,7 +174,7 @@ def _pictures(root: Path, folder: Path) -> tuple[list[str], int]:
     entries = list(_entries(root, folder))
     inner = next((entry for entry in entries if entry.is_dir()), None)
     if inner is not None:
-        raise DataError(f"data set {root}: {_below(root, inner.path)} is a folder inside a class; a class has none")
+        raise DataError(f"data set {root}: {_below(root, inner.path)} is a folder inside a class: remove it")
     files = [e.path for e in entries if e.name.lower().endswith(SUFFIXES) and e.is_file()]
     return files, len(entries) - len(files)
 

@@ -119,7 +119,7 @@ def listed(names: Sequence[object]) -> str:
 def need_pillow(what: str) -> None:
     """Raises DataError where Pillow is not installed, as in a container image."""
     if importlib.util.find_spec("PIL") is None:
-        raise DataError(f"{what}: this Python (an image's) has no Pillow; run outside, or give images of that size")
+        raise DataError(f"{what}: this container has no Pillow; run outside it, or give images of that size")
 
 
 def choose_stored_size(sizes: Iterable[Size], target: Shape, fit: Fit) -> Size:
@@ -205,7 +205,7 @@ def work_in_order(
                 answers += each
                 progress.advance(task, len(each))
         except BrokenProcessPool as error:
-            raise DataError(f"{title}: a process died, for want of memory or of a damaged picture") from error
+            raise DataError(f"{title}: a process died, from lack of memory or a damaged picture") from error
         finally:
             if pool:
                 pool.shutdown(cancel_futures=True)

@@ -84,7 +84,7 @@ class Look:
 
 
 def look(source: str | Packed) -> Look:
-    """Return checksum and size of a picture. Raises Unreadable."""
+    """Return checksum and size of a picture. Raises UnreadablePicture."""
 
     def seen(file: BinaryIO) -> Look:
         digest = hashlib.sha256()
@@ -110,7 +110,7 @@ class Decoded:
 
 
 def decode(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None) -> Decoded:
-    """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour. Raises Unreadable."""
+    """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour. Raises UnreadablePicture."""
 
     def pixels(file: BinaryIO) -> Decoded:
         with Image.open(file, formats=FORMATS) as image:
@@ -122,7 +122,7 @@ def decode(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange
 
 
 def fit_images(images: Images, shape: Shape, fit: Fit) -> Images:
-    """Convert (n, h, w, 1 or 3) to (n, *shape), as `decoded` would store them."""
+    """Convert (n, h, w, 1 or 3) to (n, *shape), as `decode` would store them."""
     if images.shape[1:] == shape:
         return images
     pictures = (Image.fromarray(image[..., 0] if image.shape[2] == 1 else image) for image in images)
@@ -134,7 +134,7 @@ def _opened(source: str | Packed) -> BinaryIO:
 
 
 def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer:
-    """Return the result of `work` on the open file. Raises Unreadable."""
+    """Return the result of `work` on the open file. Raises UnreadablePicture."""
     try:
         with warnings.catch_warnings(), _opened(source) as file:
             warnings.simplefilter("ignore")
@@ -143,7 +143,7 @@ def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer
     except UnreadablePicture:
         raise
     except UnidentifiedImageError as error:
-        raise UnreadablePicture(f"no {', '.join(FORMATS)} image") from error
+        raise UnreadablePicture(f"not a {', '.join(FORMATS)} image") from error
     except UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
         raise UnreadablePicture(reason or type(error).__name__) from error
@@ -212,7 +212,7 @@ def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
     if image.mode.startswith("I"):
         grey = np.asarray(image)[..., None]
         if grey.min() < 0 or grey.max() > MOST:
-            raise ValueError("more than 16 bits a pixel")
+            raise ValueError("more than 16 bits per pixel")
         return grey.astype(np.uint16)
     layout = None
     if isinstance(image, ImageFile.ImageFile) and image.format == "PNG" and image.tile:

@@ -73,7 +73,7 @@ def _test(folder: Path, root: Path, train: str, others: list[str], test_folder: 
                 f"it has {there}"
             )
         return test_folder
-    choice = "test split: say which one by --test-folder"
+    choice = "test split: choose one with --test-folder"
     for known in (TEST_NAMES, VALIDATION_NAMES):
         if test := _only(folder, root, _named(others, known), choice):
             return test
@@ -81,7 +81,7 @@ def _test(folder: Path, root: Path, train: str, others: list[str], test_folder: 
     if alike:
         raise DataError(
             f"data set {folder}: no folder test/ in it, but {_listed(root, alike)} with folders as in {shown(train)}/: "
-            f"say --test-folder {shown(alike[0])}, or move it out of the data set"
+            f"give --test-folder {shown(alike[0])}, or move it out of the data set"
         )
     return None
 

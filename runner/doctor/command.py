@@ -1,4 +1,4 @@
-"""Run `python -m runner doctor`: is this machine fit to measure, and what to do where it is not."""
+"""Run `python -m runner doctor`: check if this machine is fit to measure, and say what to do if it is not."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def build_parser() -> Parser:
     """Return the parser of `python -m runner doctor`."""
     parser = Parser(
         prog="python -m runner doctor",
-        description="Look at this machine and checkout, change nothing, and say what to do.",
+        description="Check this machine and checkout, change nothing, and say what to do.",
     )
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
                         help="where runs write (default: results)")  # fmt: skip
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the data sets (default: as for a run)")
     parser.add_argument("--same-twice", action="store_true", help="train each framework twice "
-                        "with --deterministic and compare the losses to the last digit; nothing else")  # fmt: skip
+                        "with --deterministic and compare the losses to the last digit; check only this")  # fmt: skip
     parser.add_argument("--framework", dest="frameworks", nargs="+", default=[], metavar="NAME",
                         help="with --same-twice: all, everything, or names (default: all)")  # fmt: skip
     return parser
@@ -47,12 +47,12 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
     options = build_parser().parse_args(arguments)
     for name, folder in (("--results", options.results), ("--data-dir", options.data_dir)):
         if folder is not None and folder.exists() and not folder.is_dir():
-            raise BadInput(f"{name} {folder}: is no folder")
+            raise BadInput(f"{name} {folder}: is not a folder")
     if options.frameworks and not options.same_twice:
         raise BadInput("--framework: only --same-twice trains; give both, or neither")
     if options.same_twice:
         if options.data_dir is not None or options.results != RESULTS:
-            raise BadInput("--same-twice: trains built-in images in a folder of its own: no --data-dir, no --results")
+            raise BadInput("--same-twice: trains built-in images in its own folder: leave --data-dir and --results out")
         for name in options.frameworks:
             need_known("framework", name, [*code.frameworks, ALL, EVERYTHING])
         found = list(check_repetition(code, options.frameworks or [ALL]))

@@ -88,9 +88,9 @@ def check_gpu(gpus: Sequence[Gpu], root: Path, refused: Sequence[str] = ()) -> F
         return Finding("GPU", State.PROBLEM, left_out, advice)
     signs = [path for path in ("dev/nvidia0", "proc/driver/nvidia/version") if (root / path).exists()]
     if signs:
-        advice = "nvidia-smi says more; a container needs --gpus all; a driver renewed since boot needs a restart"
-        return Finding("GPU", State.PROBLEM, f"/{signs[0]} is there, and the driver does not answer", advice)
-    return Finding("GPU", State.OK, "none by NVIDIA: runs are on the CPU")
+        advice = "nvidia-smi says more; a container needs --gpus all; a driver updated since boot needs a restart"
+        return Finding("GPU", State.PROBLEM, f"/{signs[0]} exists, but the driver does not answer", advice)
+    return Finding("GPU", State.OK, "no NVIDIA GPU: runs use the CPU")
 
 
 def check_listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
@@ -104,7 +104,7 @@ def check_listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
         left = [gpu for gpu in visible.gpus if not gpu.mig]
         allotment.refuse_divided(visible.gpus)
     except allotment.UnclearGpus as error:
-        return Finding(name, State.PROBLEM, str(error), "runs on such a GPU are refused until that is mended"), left
+        return Finding(name, State.PROBLEM, str(error), "runs on such a GPU are refused until that is fixed"), left
     if visible.said is None:
         return None, left
     shown = ", ".join(gpu.uuid for gpu in visible.gpus) or "none"
@@ -117,7 +117,7 @@ def check_memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
     group = "" if limit is None else f"; control group {mib(limit)}"
     text = f"{mib(available_bytes)} available of {mib(machine['memory_bytes'])}{group}"
     if min(available_bytes, limit or available_bytes) < SCARCE_BYTES:
-        advice = "end what takes memory, or keep to small networks and batch sizes: trials will run out of it"
+        advice = "stop programs that use memory, or use small networks and batch sizes: trials will run out of memory"
         return Finding("memory", State.WARNING, text, advice)
     return Finding("memory", State.OK, text)
 
@@ -129,12 +129,12 @@ def check_swap(root: Path) -> Finding:
         kib = {words[0].rstrip(":"): int(words[1]) for words in lines}
         total, used = 1024 * kib["SwapTotal"], 1024 * (kib["SwapTotal"] - kib["SwapFree"])
     except (OSError, KeyError, ValueError):
-        return Finding("swap", State.UNKNOWN, "/proc/meminfo does not tell")
+        return Finding("swap", State.UNKNOWN, "/proc/meminfo does not report it")
     if not total:
         return Finding("swap", State.OK, "none")
     text = f"{mib(used)} of {mib(total)} in use"
     if used > total // 10:
-        advice = "something took more memory than there is: end it, then swapoff -a && swapon -a as root"
+        advice = "a program used more memory than there is: stop it, then swapoff -a && swapon -a as root"
         return Finding("swap", State.WARNING, text, advice)
     return Finding("swap", State.OK, text)
 
@@ -145,11 +145,11 @@ def check_null_device(root: Path) -> Finding:
     try:
         status = path.stat()
     except OSError as error:
-        return Finding("/dev/null", State.PROBLEM, error.strerror or "not there", advice)
+        return Finding("/dev/null", State.PROBLEM, error.strerror or "missing", advice)
     if not stat.S_ISCHR(status.st_mode) or status.st_rdev != NULL:
-        return Finding("/dev/null", State.PROBLEM, f"no null device: {stat.filemode(status.st_mode)}", advice)
+        return Finding("/dev/null", State.PROBLEM, f"not a null device: {stat.filemode(status.st_mode)}", advice)
     if not os.access(path, os.R_OK | os.W_OK):
-        return Finding("/dev/null", State.PROBLEM, f"not for you: {stat.filemode(status.st_mode)}", advice)
+        return Finding("/dev/null", State.PROBLEM, f"you may not use it: {stat.filemode(status.st_mode)}", advice)
     return Finding("/dev/null", State.OK, "a character device")
 
 
@@ -160,10 +160,10 @@ def check_shared_memory(root: Path) -> Finding:
         size = os.statvfs(path)
     except OSError as error:
         advice = "as root: mount -t tmpfs tmpfs /dev/shm; a container: --shm-size 1g"
-        return Finding("/dev/shm", State.WARNING, error.strerror or "not there", advice)
+        return Finding("/dev/shm", State.WARNING, error.strerror or "missing", advice)
     text = f"{mib(size.f_blocks * size.f_frsize)}, {mib(size.f_bavail * size.f_frsize)} free"
     if not os.access(path, os.W_OK | os.X_OK):
-        return Finding("/dev/shm", State.WARNING, f"{text}; not writable for you", "as root: chmod 1777 /dev/shm")
+        return Finding("/dev/shm", State.WARNING, f"{text}; you may not write there", "as root: chmod 1777 /dev/shm")
     return Finding("/dev/shm", State.OK, text)
 
 
@@ -174,12 +174,12 @@ def check_clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
         source = (root / "sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
     except OSError:
         return Finding("clock", State.UNKNOWN, f"its source is not reported; drift {1e6 * drift:,.0f} us per second")
-    text = f"{source}; monotonic against real time {1e6 * drift:,.0f} us per second apart"
+    text = f"{source}; monotonic and real time drift apart by {1e6 * drift:,.0f} us per second"
     if drift > DRIFT_S_PER_S:
-        advice = "the time of day is being set: wait until it is, or the times of a GPU's samples are off"
+        advice = "the time of day is being set: wait until it is, or the times of a GPU's samples are wrong"
         return Finding("clock", State.WARNING, text, advice)
     if source not in GOOD_CLOCKS:
-        return Finding("clock", State.WARNING, text, "a slow clock: dmesg says why the kernel gave up the processor's")
+        return Finding("clock", State.WARNING, text, "a slow clock; dmesg says why the kernel chose it")
     return Finding("clock", State.OK, text)
 
 
@@ -195,7 +195,7 @@ def check_limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit
         low.append(f"RLIMIT_NOFILE {files} (open files)")
     if low:
         return Finding("limits", State.WARNING, "; ".join(low), "ulimit in this shell, or limits.conf(5), lifts them")
-    return Finding("limits", State.OK, f"none of memory, processor time or files' size; {files:,} open files")
+    return Finding("limits", State.OK, f"none on memory, processor time or file size; {files:,} open files")
 
 
 def read_available_bytes() -> int:

@@ -76,7 +76,7 @@ def check_load(average: float, cores: int) -> Finding:
     """Check the number of runnable processes, the mean of the last minute."""
     text = f"{average:.2f} runnable processes over the last minute, {cores} cores"
     if average > QUIET_LOAD * cores:
-        return Finding("load", State.WARNING, text, "wait, or end what computes: top shows it; trials may be contended")
+        return Finding("load", State.WARNING, text, "wait, or stop other work (see top); trials may be contended")
     return Finding("load", State.OK, text)
 
 
@@ -84,7 +84,7 @@ def check_governor(root: Path, cores: Sequence[int]) -> Finding:
     """Check how the kernel sets the cores' clocks (cpufreq)."""
     names = description.read_governors(cores, root)
     if not names:
-        return Finding("governor", State.UNKNOWN, "the clocks are not this system's to set, as in a virtual machine")
+        return Finding("governor", State.UNKNOWN, "this system cannot set the clocks, as in a virtual machine")
     if names != ["performance"]:
         advice = "as root: cpupower frequency-set --governor performance, or clocks follow the load"
         return Finding("governor", State.WARNING, ", ".join(names), advice)
@@ -111,7 +111,7 @@ def check_throttling(calibration: LoopTimes | None) -> Finding:
     if calibration.throttled:
         text = f"clocks were lowered for heat {calibration.throttled} times over {calibration.wall_s:.1f} s"
         return Finding(
-            "throttling", State.WARNING, text, "let the machine cool down, or rest before trials: --cool-down 30"
+            "throttling", State.WARNING, text, "let the machine cool down, or pause before each trial: --cool-down 30"
         )
     return Finding("throttling", State.OK, "no clock was lowered for heat")
 
@@ -126,8 +126,8 @@ def check_other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
         except locks.InUse as error:
             busy.append(str(error).partition(";")[0])
     if busy:
-        return Finding("other runs", State.WARNING, "; ".join(busy), "wait for them, and ask again")
-    return Finding("other runs", State.OK, "none that this one sees")
+        return Finding("other runs", State.WARNING, "; ".join(busy), "wait for them, then run doctor again")
+    return Finding("other runs", State.OK, "none visible from here")
 
 
 def check_neighbours(calibration: LoopTimes | None) -> Finding:
@@ -138,9 +138,9 @@ def check_neighbours(calibration: LoopTimes | None) -> Finding:
         return Finding("neighbours", State.UNKNOWN, NOT_TRIED)
     if calibration.foreign_percent is None:
         return Finding("neighbours", State.UNKNOWN, "this system does not say how busy these cores are (/proc/stat)")
-    text = f"others took {calibration.foreign_percent:.1f} % of the cores over {calibration.wall_s:.1f} s"
+    text = f"other processes took {calibration.foreign_percent:.1f} % of the cores over {calibration.wall_s:.1f} s"
     if calibration.foreign_percent > FOREIGN_PERCENT:
-        advice = "end them (top), or choose free cores (taskset --cpu-list); on a virtual machine it may be its host"
+        advice = "stop them (top), or choose free cores (taskset --cpu-list); a virtual machine's host may do it"
         return Finding("neighbours", State.WARNING, text, advice)
     return Finding("neighbours", State.OK, text)
 
@@ -151,9 +151,9 @@ def check_steadiness(calibration: LoopTimes | None) -> Finding:
         return Finding("steadiness", State.UNKNOWN, NOT_TRIED)
     spread = calibration.spread_percent
     if spread is None:
-        return Finding("steadiness", State.UNKNOWN, f"the loop came round {len(calibration.pieces_s)} times only")
+        return Finding("steadiness", State.UNKNOWN, f"the loop ran only {len(calibration.pieces_s)} times")
     median = statistics.median(calibration.pieces_s)
-    text = f"the same loop takes {1e3 * median:.2f} ms, {spread:.1f} % apart (5th to 95th percentile)"
+    text = f"one loop takes {1e3 * median:.2f} ms; the times spread by {spread:.1f} % (5th to 95th percentile)"
     if spread > SPREAD_PERCENT:
         advice = "speeds will differ as much from run to run: --repeat 5 or --until-stable, and fewer neighbours"
         return Finding("steadiness", State.WARNING, text, advice)

@@ -25,8 +25,8 @@ MAKE = "python -m runner.environments makes it again; the next run would, too"
 
 
 def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
-    """Check the environments for this kind of device: made, up to date, complete. One that no run makes without being
-    asked for it by name is left out until it is made.
+    """Check the environments for this kind of device: made, up to date, complete. Those that runs make only
+    by name are left out until they are made.
     """
     for framework in project.frameworks:
         name = f"environment {framework}"
@@ -36,7 +36,7 @@ def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
             yield Finding(name, State.UNKNOWN, str(error))
             continue
         except BadDefinition as error:
-            yield Finding(name, State.PROBLEM, str(error), "mend the definition")
+            yield Finding(name, State.PROBLEM, str(error), "fix the definition")
             continue
         try:
             state = environment.state
@@ -55,7 +55,7 @@ def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
 
 
 def _missing(environment: definition.Environment) -> str:
-    """Return what its interpreter does not find of the framework; "" where it finds all. Imports nothing."""
+    """Return the modules of the framework that its interpreter does not find; "" if it finds all. Imports nothing."""
     code = f"import importlib.util as u; print(*(n for n in {list(environment.imports)} if u.find_spec(n) is None))"
     command = [str(environment.interpreter), "-I", "-c", code]
     try:
@@ -74,12 +74,12 @@ def check_data(folder: Path) -> Finding:
         if dataset.files:
             present = [file for file in dataset.files if (folder / file.path).is_file()]
             damaged = _damaged(dataset, folder) if len(present) == len(dataset.files) else ""
-            words.append(f"{dataset.name} {damaged or ('whole' if present else 'not there')}")
+            words.append(f"{dataset.name} {damaged or ('complete' if present else 'missing')}")
             if 0 < len(present) < len(dataset.files):
-                words[-1] = f"{dataset.name} in part, {len(present)} of {len(dataset.files)} files"
+                words[-1] = f"{dataset.name} incomplete, {len(present)} of {len(dataset.files)} files"
             state = State.PROBLEM if damaged else state
-    advice = f"remove what is damaged below {folder}: the next run fetches it again" if state is State.PROBLEM else ""
-    return Finding("data", state, f"{folder}: {', '.join(words)}; what is not there is fetched when asked for", advice)
+    advice = f"remove the damaged files below {folder}: the next run fetches it again" if state is State.PROBLEM else ""
+    return Finding("data", state, f"{folder}: {', '.join(words)}; missing data sets are fetched when needed", advice)
 
 
 def _damaged(dataset: Dataset, folder: Path) -> str:
@@ -101,11 +101,11 @@ def check_disk(results: Path) -> Finding:
     if free < SCARCE_BYTES or (status.f_files and status.f_favail < FEW_FILES):
         return Finding("disk", State.WARNING, f"{text}, {status.f_favail:,} files", advice)
     if not results.is_dir() or not os.access(results, os.W_OK | os.X_OK):
-        return Finding("disk", State.OK, f"{text}; its speed was not tried: the folder is not there, or not yours")
+        return Finding("disk", State.OK, f"{text}; its speed was not measured: the folder is missing, or not yours")
     seconds = _write_s(results / PROBE_FILE.format(os.getpid()))
     if isinstance(seconds, OSError):
         return Finding("disk", State.PROBLEM, f"{text}; a write fails: {seconds.strerror}", advice)
-    text = f"{text}; {mib(PROBE_BYTES)} are safe there in {1e3 * seconds:,.0f} ms"
+    text = f"{text}; {mib(PROBE_BYTES)} are written and synced in {1e3 * seconds:,.0f} ms"
     if seconds > SLOW_S:
         return Finding("disk", State.WARNING, text, "a slow disk delays each trial's end: a local folder is better")
     return Finding("disk", State.OK, text)
@@ -138,7 +138,7 @@ def check_permissions(results: Path, data_folder: Path, environments_folder: Pat
         for folder in (results, results / TRIALS, data_folder, environments_folder)
         if not os.access(_existing(folder.absolute()), os.W_OK | os.X_OK)
     ]
-    user = "root: what it writes will be root's" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    user = "root: its files will belong to root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     if refused:
         advice = "chown them to yourself, or name folders of your own with --results and --data-dir"
         return Finding("permissions", State.PROBLEM, f"{user}; not writable: {', '.join(refused)}", advice)

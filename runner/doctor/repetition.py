@@ -30,7 +30,7 @@ def check_repetition(project: Project, frameworks: Sequence[str]) -> Iterator[Fi
         first, again = (train_once(project, frameworks, Path(folder, name)) for name in ("first", "again"))
         if not first and not again:
             yield Finding(
-                "same twice", State.PROBLEM, "neither run trained: see above", "mend what it says, and ask again"
+                "same twice", State.PROBLEM, "neither run trained: see above", "fix what it says, then run it again"
             )
         for name in {**first, **again}:
             yield compare_losses(name, first.get(name), again.get(name))
@@ -60,10 +60,10 @@ def compare_losses(framework: str, first: Losses | None, again: Losses | None) -
     name = f"same twice {framework}"
     for each in (first, again):
         if each is None:
-            return Finding(name, State.PROBLEM, "it did not run: see above", "mend what the run says")
+            return Finding(name, State.PROBLEM, "it did not run: see above", "fix what the run says")
         if not each[0]:
             state = State.UNKNOWN if each[1] is Status.UNSUPPORTED else State.PROBLEM
-            return Finding(name, state, f"{each[1]}: {each[2]}", "" if state is State.UNKNOWN else "mend that first")
+            return Finding(name, state, f"{each[1]}: {each[2]}", "" if state is State.UNKNOWN else "fix that first")
     assert first and again
     if first[0] == again[0]:
         return Finding(

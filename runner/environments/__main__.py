@@ -61,7 +61,7 @@ def find_kind() -> str:
         refuse_divided(first)
         return "cuda" if first else "cpu"
     except UnclearGpus as error:
-        print(f"environments: {error}; those for the CPU are made", file=sys.stderr)
+        print(f"environments: {error}; making those for the CPU", file=sys.stderr)
         return "cpu"
 
 

@@ -141,7 +141,7 @@ class InContainer:
             if cores_given != list_cores(placement):
                 raise EngineError(
                     f"{self.engine.title} gave a container the cores {cores_given} and not {list_cores(placement)}: "
-                    "let it limit them (rootless engines need the control group `cpuset` delegated), or use "
+                    "allow it to limit them (rootless engines need the control group `cpuset` delegated), or use "
                     "--isolation venv"
                 )
         return replace(self, libc=libc, python=python)
@@ -261,7 +261,7 @@ def find(engine: Engine, image: Image) -> InContainer:
     for name, value in image.labels.items():
         if labels.get(name) != value:
             what = name.removeprefix("batchwise.")
-            raise ImageMissing(f"image {image.reference} was built of another {what} than that of this checkout")
+            raise ImageMissing(f"image {image.reference} was built from another {what} than this checkout's")
     base = labels.get(BASE_LABEL, "unknown")
     variables = build_variables(image.environment)
     return InContainer(engine, image, stored["Id"].removeprefix("sha256:"), base, variables)

@@ -119,7 +119,7 @@ def is_core(project: Project, framework: str) -> bool:
 
 
 def list_thesis(project: Project) -> list[str]:
-    """Return the frameworks that `--framework all` means: those of the thesis, whatever else lies beside them."""
+    """Return the frameworks that `--framework all` means: those of the thesis, whatever other folders exist."""
     return [name for name in project.frameworks if _definition(project, name).get("thesis", False)]
 
 

@@ -19,7 +19,7 @@ MEANINGS = (
      "the GPU runtime is missing: install the NVIDIA Container Toolkit and configure {program} for it, or use "
      "--device cpu"),
     (r"permission denied.*docker.*sock|dial unix .*permission denied",
-     "this user may not talk to the daemon: join its group, or use Podman"),
+     "this user may not use the daemon: join its group, or use Podman"),
     (r"buildx component is missing", "Docker cannot build without its plugin buildx: install it, or Podman"),
     (r"controller `?cpuset`? is not available",
      "this engine may not set the cores of a container: delegate the control group `cpuset` to this user"),
@@ -114,5 +114,5 @@ def explain_output(output: str, program: str = "docker") -> str:
         if re.search(pattern, output, re.IGNORECASE):
             return meaning.format(program=program)
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()] or lines or ["no word from the container engine"]
+    errors = [line for line in lines if "error" in line.lower()] or lines or ["no output from the container engine"]
     return errors[-1]

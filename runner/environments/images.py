@@ -166,10 +166,10 @@ def main(arguments: list[str]) -> int:
     split = arguments.index("--") if "--" in arguments else len(arguments)
     parser = CommandLine(
         prog="python -m runner.environments.images",
-        description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is there.",
-        epilog="What follows -- goes to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
+        description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is installed.",
+        epilog="Arguments after -- go to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
     )
-    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: the thesis' three")
+    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="frameworks (default: the thesis' three)")
     parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "
                         "cuda-nvidia for MXNet on GPUs newer than Ada")  # fmt: skip
     chosen = parser.parse_args(arguments[:split])

@@ -149,7 +149,7 @@ def read_uv_files() -> dict[str, str]:
         except (OSError, ValueError) as error:
             raise BadInstallerSettings(f"{path}: {error}") from None
         except (KeyError, TypeError, AttributeError) as error:
-            raise BadInstallerSettings(f"{path}: not as uv's settings are: {error}") from None
+            raise BadInstallerSettings(f"{path}: not valid settings of uv: {error}") from None
     return found
 
 

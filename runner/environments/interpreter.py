@@ -122,20 +122,20 @@ def check(path: Path, environment: Environment, placement: Placement) -> Interpr
             framework_version=description["framework_version"], configuration=description["configuration"],
         )  # fmt: skip
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadInterpreter("is no Python: its answer is of another program") from error
+        raise BadInterpreter("is not Python: another program answered") from error
 
 
 def _startable(path: Path) -> None:
     if not os.path.exists(path):  # also False where a parent folder cannot be searched
         raise BadInterpreter("no such file")
     if os.path.isdir(path):
-        raise BadInterpreter("is a folder; name the interpreter in it, as bin/python")
+        raise BadInterpreter("is a folder; name the interpreter in it, e.g. bin/python")
     if not os.access(path, os.X_OK):
         raise BadInterpreter("cannot be executed")
 
 
 def _hint() -> str:
-    return "; your PYTHONPATH is not handed on: name a script that sets it" if "PYTHONPATH" in os.environ else ""
+    return "; your PYTHONPATH is not passed on: name a script that sets it" if "PYTHONPATH" in os.environ else ""
 
 
 def _answer(local: Local, placement: Placement, code: list[str], limit_s: float) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _answer(local: Local, placement: Placement, code: list[str], limit_s: float)
     try:
         description = json.loads(done.stdout.splitlines()[-1])  # a start-up file may have printed before
     except (ValueError, IndexError) as error:
-        raise BadInterpreter("is no Python: its answer is of another program") from error
+        raise BadInterpreter("is not Python: another program answered") from error
     if not isinstance(description, dict):
-        raise BadInterpreter("is no Python: its answer is of another program")
+        raise BadInterpreter("is not Python: another program answered")
     return description

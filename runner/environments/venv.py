@@ -158,7 +158,7 @@ def install_by_uv(
     try:
         fetch(command, environment, log, say, installers.build_uv_variables(sources))
     except (InstallationFailed, BadInstallerSettings) as error:
-        say(f"{environment.label}: {error}; installing by pip")
+        say(f"{environment.label}: {error}; installing with pip")
         return False
     return True
 
@@ -223,7 +223,7 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
         if found.returncode == 0 and is_usable(found.stdout.strip(), environment.python):
             return found.stdout.strip()
     raise InstallationFailed(
-        f"{environment.label} needs Python {environment.python} with venv: none on PATH, in pyenv or at uv; install one"
+        f"{environment.label} needs Python {environment.python} with venv: none on PATH, in pyenv or at uv; install it"
     )
 
 

@@ -130,7 +130,7 @@ class Gate:
             differs = f"differs from {', '.join(name for name, _ in differing)}: {differing[0][1]}"
             checks = [*before, *late, Check(CheckName.GATE, False, differs, tuple(against))]
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
-        held = name_compared(against) if against else "nothing to hold it against"
+        held = name_compared(against) if against else "nothing to compare with"
         held += "" if against or trial.spec.task.precision in REDUCED else ": no other framework"
         status, reason = _undisputed(trial)
         failed = [check for check in late if not (check.passed or trial_end.is_ours(trial, check))]

@@ -13,7 +13,7 @@ Disagreement = tuple[str, str]  # (the framework it differs from, the difference
 
 
 def name_compared(names: Iterable[str]) -> str:
-    """Return a clause that names them."""
+    """Return a clause that names what was compared with."""
     return f"compared with {', '.join('the referee' if name == JUDGE else name for name in names)}"
 
 

@@ -44,8 +44,8 @@ def measure_gap(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -
 def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
     """Return how the names, or else their order, differ from those expected; empty if they do not."""
     if missing := [name for name in expected if name not in names]:
-        return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"
+        return f"named differently: {missing[0]} is missing ({len(missing)} of {len(expected)})"
     if unknown := [name for name in names if name not in expected]:
-        return f"named otherwise: {unknown[0]} is no name of the network's ({len(unknown)} of {len(names)})"
+        return f"named differently: the network has no {unknown[0]} ({len(unknown)} of {len(names)})"
     first = next((pair for pair in zip(names, expected, strict=True) if pair[0] != pair[1]), None)
-    return f"ordered otherwise: {first[0]} is where {first[1]} belongs" if first else ""
+    return f"in a different order: {first[0]} is where {first[1]} belongs" if first else ""

@@ -33,7 +33,7 @@ def find_no_number(source: Evidence) -> str | None:
         if not (each.losses and each.untrained_evaluation and str(SOURCE_STEPS) in each.updates):
             return "the source's answer lacks losses, logits or updates"
         if not all(map(_is_number, (each.loss, each.losses[0], *each.untrained_evaluation))):
-            return "the source's own loss or logits are no numbers"
+            return "the source's own loss or logits are not numbers"
     return None
 
 
@@ -53,7 +53,7 @@ def find_mismatch(answer: SourceAnswer, workload: Workload, initial: dict[str, F
         return wrong
     for key in initial and workload.weight_shapes():
         if key not in facts.weights:
-            return f"no tensor of the source is {key}"
+            return f"the source has no tensor {key}"
         apart = measure_gap(initial[key], facts.weights[key], SMALL)
         if apart > SAME_WEIGHT:
             size = compare_with_allowed(apart, SAME_WEIGHT)
@@ -101,13 +101,13 @@ def find_other_names(evidence: Evidence, source: Evidence) -> str | None:
     """Return the first name that one of the two lacks; None if there is none."""
     for each, other in zip(evidence.probes, source.probes, strict=False):
         if missing := [key for key in each.gradients if key not in other.gradients]:
-            return f"no tensor of the source is {missing[0]}"
+            return f"the source has no tensor {missing[0]}"
         if missing := [key for key in other.gradients if key not in each.gradients]:
-            return f"the network has no {missing[0]}, the source has"
+            return f"the network has no {missing[0]}, the source does"
         if missing := [name for name in other.outputs if name not in each.outputs]:
-            return f"the network has no layer {missing[0]}, the source has"
+            return f"the network has no layer {missing[0]}, the source does"
         if missing := [steps for steps in other.updates if steps not in each.updates]:
-            return f"the network has not answered with {missing[0]} updates, the source has"
+            return f"the network did not answer with {missing[0]} updates, the source did"
     return None
 
 

@@ -28,7 +28,7 @@ class DeviationKind(StrEnum):
     LOSS = "every layer's output agrees, the loss of step 1 differs by {size}"
     GRADIENTS = "outputs and loss agree, the gradient of {key} differs by {size}"
     UNTRAINED = "training agrees, the logits in evaluation mode, before any step, differ by {size}"
-    UPDATES = "the first gradients agree, what {steps} changed in {key} differs by {size}"
+    UPDATES = "the first gradients agree, the change of {key} over {steps} differs by {size}"
     LOSSES = "the first gradients agree, the loss of step {key} differs by {size}"
     EVALUATION = "{steps} of training agree, the logits in evaluation mode after them differ by {size}"
 

@@ -88,7 +88,7 @@ def gather(referee: EndReferee, folder: Path, spec: TrialSpec, referee_multiply_
     told = {name: settled[name] for name in Outstanding.__dataclass_fields__ if name in settled}
     end = TrialEnd(Outstanding(**told) if told.keys() >= {*FIRST_TWO} else None)
     if end.outstanding is None or not (folder / END_FILE).is_file() or "reason" in probed:
-        reason = settled.get("reason", probed.get("reason", "the worker ended before it had answered"))
+        reason = settled.get("reason", probed.get("reason", "the worker ended before it answered"))
         limited = spec.placement.memory_limit_bytes is not None
         ran_out = limited and any(event.get("out_of_memory") for event in (settled, probed))
         return replace(end, missing=Missing.MEMORY if ran_out else Missing.WORKER, reason=reason).to_json()
@@ -119,17 +119,17 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
         return
     needed = speed.value * workload.step_flop / FAST_ALGORITHMS
     reduced = trial.spec.task.precision in REDUCED
-    most, who = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices, "any GPU can"
+    most, who = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices, "any GPU can do"
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
-        who = f"{trial.spec.placement.threads} cores can"
+        who = f"{format_count(trial.spec.placement.threads, 'core')} can do"
         # By processor time, because other processes may have slowed each of its calls. In reduced precision it casts
         # weights; on a GPU this was never measured.
         product = None if reduced else trial.first_known(PRODUCT_BY_CPU_TIME, PRODUCT)
         if product is not None and product < most:
             most, who = product, "its fastest product of matrices does"
     least, can = show_both(needed / 1e9, most / 1e9, "f", digits=0, fewer=0)
-    detail = f"{speed.value:,.0f} images/s need {least} GFLOP/s at least, {who} {can}"
+    detail = f"{speed.value:,.0f} images/s need at least {least} GFLOP/s; {who} {can} GFLOP/s"
     yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
 
@@ -169,7 +169,7 @@ def _middle(trial: TrialResult, middle: TrialMiddle) -> Check | None:
     when = f"after {middle.updates} updates, in epoch {middle.epoch + 1},"
     found = list(_compared(trial, TrialEnd(None, steps=steps, **asked), when))
     if not found and middle.asked_steps:
-        found = [Check(CheckName.MIDDLE, True, f"{when} {middle.asked_steps} of {middle.asked_steps} changed weights")]
+        found = [Check(CheckName.MIDDLE, True, f"{when} all {middle.asked_steps} steps changed weights")]
     first = next((check for check in found if not check.passed), found[0] if found else None)
     return first and replace(first, name=CheckName.MIDDLE)
 
@@ -185,7 +185,7 @@ def _masks(workload: Workload, masks: tuple[DropoutMasks, ...]) -> Check:
         said.append((abs(mask.zeros - rate) <= allowed, f"the zeros of {mask.layer} are {zeros} off (allowed {most})"))
         if mask.scale is not None:
             scaled = abs(mask.scale * (1 - rate) - 1)
-            what = f"what {mask.layer} keeps is scaled by {mask.scale:.4f}, {1 / (1 - rate):.4f} expected"
+            what = f"the values that {mask.layer} keeps are scaled by {mask.scale:.4f}, {1 / (1 - rate):.4f} expected"
             said.append((scaled <= MASK_SCALE, what))
     passed, detail = next((each for each in said if not each[0]), said[0])
     return Check(CheckName.MASKS, passed, f"at the trial's end {detail}")
@@ -260,7 +260,7 @@ def _judged(difference: Difference, base: float) -> tuple[str, bool]:
     """Return (difference and tolerance as text, True if within tolerance)."""
     allowed = max(base, ROUNDINGS * difference.rounding) + difference.resolution
     if difference.apart is None:
-        return f"what is no number (allowed {allowed:.0e})", False
+        return f"a value that is not a number (allowed {allowed:.0e})", False
     return compare_with_allowed(difference.apart, allowed), difference.apart <= allowed
 
 
@@ -269,6 +269,6 @@ def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
     window_s = window.value if window is not None and window.value is not None else trial.spec.window_s
     left_s, allowed_s = copies.compare_with_allowed(window_s, trial.spec.placement.device == "cpu")
     left, allowed = show_both(max(0.0, left_s), allowed_s, "f", digits=3, fewer=0)
-    detail = f"{left} s of work were left when the window of {window_s:.2f} s had ended (allowed {allowed} s)"
+    detail = f"{left} s of work were left when the window of {window_s:.2f} s ended (allowed {allowed} s)"
     detail += f"; copied {len(copies.again_s)} times again" * bool(copies.again_s)
     return Check(CheckName.NOTHING_LEFT, left_s <= allowed_s, detail)

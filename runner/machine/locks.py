@@ -41,7 +41,7 @@ def device(device: str, cores: Sequence[int], others: Sequence[str] = ()) -> Ite
                 stack.enter_context(_name(f"device-{uuid}", f"GPU {uuid}", "name another --device"))
         else:
             for core in cores:
-                advice = "keep this one to other cores (taskset --cpu-list, --threads)"
+                advice = "run this one on other cores (taskset --cpu-list, --threads)"
                 stack.enter_context(_name(f"core-{core}", f"core {core}", advice))
         yield
 
@@ -64,7 +64,7 @@ def free_cores(count: int) -> Iterator[list[int]]:
     """Hold this many of the process's cores as soon as they are free. Raises InUse if it may use fewer."""
     allowed = sorted(os.sched_getaffinity(0))
     if count > len(allowed):
-        raise InUse(f"{count} cores are asked for, this process may use {len(allowed)}: give --threads")
+        raise InUse(f"{count} cores are requested, this process may use {len(allowed)}: give --threads")
     with ExitStack() as stack:
         while len(taken := _taken(stack, allowed, count)) < count:
             stack.close()
@@ -102,8 +102,8 @@ def folder(results: Path, device: str, *files: str, shard: tuple[int, int] | Non
                     stack.enter_context(FileLock(path, timeout=0))
             except (Timeout, BlockingIOError) as error:
                 held = error.lock_file if isinstance(error, Timeout) else error.filename
-                advice = f"wait for it or name another --results (held: {held})"
-                raise InUse(f"{what} is in use by another run, out of this one's sight: {advice}") from error
+                advice = f"wait for it or name another --results (lock: {held})"
+                raise InUse(f"{what} is in use by another run that is not visible from here: {advice}") from error
         yield
 
 

@@ -76,7 +76,7 @@ def parse_shard(text: str) -> Shard:
     """Return the shard that an argument I/N names. Raises ArgumentTypeError."""
     found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no I/N with I from 1 to N, as 2/4")
+        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N, e.g. 2/4")
     return Shard(int(found[1]), int(found[2]))
 
 

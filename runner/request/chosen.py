@@ -39,9 +39,9 @@ def choose_columns(
         each = part["study"]
         builds = own_code.add_models(chosen[name], () if name in own else each.frameworks, models)
         if name and not builds:
-            raise BadInput(f"series {name}: {own_code.OPTION} leaves none of its frameworks: choose others by --series")
+            raise BadInput(f"series {name}: {own_code.OPTION} leaves it no framework: choose others with --series")
         columns[name] = own_code.list_columns(builds, each.profiles, each.precisions)
-    asks = "no chosen series asks for it" if study.series else "--framework does not ask for it"
+    asks = "no chosen series includes it" if study.series else "--framework does not include it"
     own_code.need_asked([build for builds in chosen.values() for build in builds], pythons, models, asks)
     return columns
 

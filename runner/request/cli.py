@@ -215,7 +215,7 @@ def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]])
         twins = {known_parts.setdefault((alone, threads, column), name) for column in part["frameworks"]} - {name}
         if twins:
             raise BadInput(
-                f"series {name} trains what {min(twins)} trains, in {threads} thread(s) on this machine: choose one of "
+                f"series {name} trains the same as {min(twins)}, in {threads} thread(s) on this machine: choose one of "
                 "them with --series"
             )
     series = {name: replace(asked, **part) for name, part in trained.items()}
@@ -243,15 +243,15 @@ def _with_repeats(study: Study, limit: int | None) -> Study:
         raise BadInput(f"--until-stable {limit}: {error}") from error
     if limit < least:
         raise BadInput(
-            f"--until-stable {limit}: must be {least} or more: the repeats that are run anyway, and one beyond the "
-            f"{stable.FEWEST} of the first interval"
+            f"--until-stable {limit}: must be {least} or more: at least the study's repeats, and one more than the "
+            f"{stable.FEWEST} that the first interval needs"
         )
     return study
 
 
 def _refuse_inputs(study: Study, dataset: Dataset) -> None:
-    """Raises BadInput for impossible learning rates, and for an order of the images that does not fit into this
-    machine's memory, as every worker reads it whole.
+    """Raises BadInput for impossible learning rates, and for an order of the images that exceeds this machine's memory.
+    Every worker reads the whole order.
     """
     order_bytes = (study.epochs + 1) * dataset.train_count * np.dtype(np.int32).itemsize
     memory_bytes = psutil.virtual_memory().total
@@ -266,7 +266,7 @@ def _refuse_inputs(study: Study, dataset: Dataset) -> None:
 def need_scipy(what: str) -> None:
     """Raises BadInput where scipy is not installed, as in an image."""
     if importlib.util.find_spec("scipy") is None:
-        raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
+        raise BadInput(f"{what}: its intervals need scipy, which this container lacks: run it outside")
 
 
 def _results(folder: Path, writable: bool) -> Path:

@@ -43,7 +43,7 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
         images: OwnImages = find_images(Path(study.dataset), ImageChoices(study.test_folder, study.pixel_range))
         return _of_images(images), images
     if study.dataset not in DATASETS and Path(study.dataset).is_dir():
-        raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
+        raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name write ./{study.dataset}")
     dataset = DATASETS[need_known("data set", study.dataset, DATASETS)]
     if study.test_folder is not None:
         raise BadInput(f"--test-folder: data set {dataset.name} is published with a test split")
@@ -62,7 +62,7 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
 
 def _nothing_left(name: str) -> BadInput:
     having = ", ".join(each.name for each in DATASETS.values() if each.test_all)
-    return BadInput(f"--test-all: data set {name} leaves no images over; those that do are {having}")
+    return BadInput(f"--test-all: data set {name} has no images left over; these have some: {having}")
 
 
 def _of_images(images: OwnImages) -> Dataset:
@@ -79,7 +79,7 @@ def check(study: Study, dataset: Dataset, images: OwnImages | None, workload: Wo
         advice = "" if images is None else shift_advice(images.labels["train"], workload.classes)
         raise BadInput(
             f"data set {dataset.name} has {dataset.classes} classes, more than the {workload.classes} that workload "
-            f"{workload.name} tells apart{advice}"
+            f"{workload.name} has{advice}"
         )
     shape = workload.input_shape
     if (images is not None or study.test_all or study.fit) and (len(shape) != 3 or shape[2] not in (1, 3)):
@@ -133,14 +133,14 @@ def find_images(path: Path, asked: ImageChoices = AS_IS) -> OwnImages:
         from runner.data.folder_images import read_folder  # a container image has no Pillow
 
         return read_folder(_checked(path, Path(os.path.abspath(path)).name), path, asked)
-    what = "a file, and no .npz" if path.is_file() else "no folder and no .npz file" if path.exists() else "not there"
+    what = "a file, but not .npz" if path.is_file() else "not a folder or .npz file" if path.exists() else "not found"
     raise DataError(f"data set {shown(str(path))}: {what}; name a folder with train/CLASS/ in it, or a .npz file")
 
 
 def _checked(path: Path, name: str) -> str:
     if not IMAGES_NAME.fullmatch(name):
-        rule = f"its name must be of A-Z, a-z, 0-9, ., _ and -, 41 at most: {shown(name)!r}"
+        rule = f"its name may only have A-Z, a-z, 0-9, ., _ and -, at most 41 characters: {shown(name)!r}"
         raise DataError(f"data set {shown(str(path))}: {rule}")
     if name in DATASETS:
-        raise DataError(f"data set {shown(str(path))}: there is a published {name}; give yours a name of its own")
+        raise DataError(f"data set {shown(str(path))}: {name} is a published data set; give yours another name")
     return name

@@ -226,7 +226,7 @@ def download(url: str, path: Path, file: DataFile, console: Console) -> None:
                 _receive(response, part, received if response.status_code == 206 else 0, console, path.name)
     except (requests.RequestException, OSError) as error:
         raise DataError(
-            f"{url} could not be fetched ({type(error).__name__}: {error}); run again to go on, or give --data-dir"
+            f"{url} could not be fetched ({type(error).__name__}: {error}); run again to continue, or give --data-dir"
         ) from error
     try:
         verify(part, file.md5)

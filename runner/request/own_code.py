@@ -80,7 +80,7 @@ def find_framework(path: Path) -> str | None:
 
 def offer(framework: str, path: Path = Path("FILE.py")) -> str:
     """Return a hint, appended to an error, on how to train a model in a framework's own code."""
-    return f"; a model in code of {framework} is trained by {OPTION} {framework}={path}:FUNCTION"
+    return f"; to train a model in code of {framework}, give {OPTION} {framework}={path}:FUNCTION"
 
 
 def parse_models(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
@@ -93,9 +93,9 @@ def parse_models(arguments: Sequence[str], project: Project) -> dict[str, OwnMod
             raise BadInput(f"{OPTION} {argument}: give FRAMEWORK=FILE.py:FUNCTION")
         need_known("framework", framework, project.frameworks)
         if definition.is_referee(project, framework):
-            raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which has no models but networks")
+            raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which trains no custom models")
         if framework in models:
-            raise BadInput(f"{OPTION} names {framework} twice; run each in a results folder of its own")
+            raise BadInput(f"{OPTION} names {framework} twice; run each in its own results folder")
         file = Path(os.path.expanduser(path))
         models[framework] = OwnModel(framework, file, function, read_code(file, function, f"{OPTION} {argument}"))
     return models
@@ -143,7 +143,7 @@ def add_models(
         return frameworks
     without = [build for build in frameworks if column_of(build).framework not in models]
     if asked := [build for build in without if build in requested or build != column_of(build).framework]:
-        raise BadInput(f"{OPTION} says nothing of {asked[0]}: give it a model, too, or leave it out")
+        raise BadInput(f"{OPTION} names no model for {asked[0]}: give it one, too, or leave it out")
     return tuple(build for build in frameworks if build not in without)
 
 
@@ -190,14 +190,14 @@ def name_builds(arguments: Sequence[str], project: Project, isolation: str) -> d
             raise BadInput(f"{PYTHON} {argument}: a label is 1 to 20 of a-z, 0-9, . and -, got {label!r}")
         if column_of(build).installed != build:
             raise BadInput(
-                f"{PYTHON} {argument}: {label!r} ends as a profile's or a precision's label does; give "
+                f"{PYTHON} {argument}: {label!r} ends like the label of a profile or precision; give "
                 "another, and --profile or --precision"
             )
         if build in builds:
             raise BadInput(f"{PYTHON} names {build} twice; give builds of one framework labels: {build}{MARK}nightly")
         builds[build] = Path(path)
     if builds and isolation == "docker":
-        raise BadInput(f"{PYTHON} {arguments[0]}: an interpreter of this machine runs in no container of an image")
+        raise BadInput(f"{PYTHON} {arguments[0]}: an interpreter of this machine cannot run in a container")
     return builds
 
 

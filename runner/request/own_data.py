@@ -55,7 +55,7 @@ def _prepared(request: Request, console: Console) -> Request:
     if not survey.sizes:
         reasons = [] if skip else images.listed(survey.unreadable)
         cache.refuse(images.name, reasons, folder)
-        raise DataError(f"data set {images.name}: no image of it can be decoded")
+        raise DataError(f"data set {images.name}: none of its images can be decoded")
     channels = request.workload.input_shape[2]
     shape = (*_choose_size(request, survey.sizes, fit), channels)
     wanted = Wanted(images, survey, shape, fit, skip)
@@ -121,7 +121,7 @@ def _check_classes(images: OwnImages, cached: Cached) -> None:
     what = [f"class {images.class_name(label)}" for label in sorted(lost)]
     what += ["the test"] if cached.counts["test"] == 0 else []
     if what:
-        raise DataError(f"data set {images.name}: no image can be decoded of {listed(what)}")
+        raise DataError(f"data set {images.name}: no image of {listed(what)} can be decoded")
 
 
 def _choose_size(request: Request, sizes: Iterable[Size], fit: Fit) -> Size:
@@ -201,7 +201,7 @@ def describe_images(images: OwnImages, cached: Cached) -> Iterator[str]:
     if found.faded:
         yield (
             f"{found.faded:,} of {format_count(sum(cached.counts.values()), 'image')} lost nearly all of their "
-            f"contrast; the first: {firsts['faded']}; --pixel-range LOW HIGH says which values become 0 and 255"
+            f"contrast; the first: {firsts['faded']}; --pixel-range LOW HIGH sets which values become 0 and 255"
         )
 
 

@@ -35,11 +35,11 @@ examples:
   python -m runner --framework all --workload examples/my_cnn.py --dataset ./photos
   python -m runner --study osu-2020 --plan
 
-other commands, each with a --help of its own:
+other commands, each with its own --help:
   python -m runner --list       frameworks, networks, data sets and studies
   python -m runner batch-size   which batch size: largest, fastest, least energy, noise scale
   python -m runner compare A B  two commits, or two builds of a framework, measured in turn
-  python -m runner doctor       is this machine fit to measure
+  python -m runner doctor       check if this machine is fit to measure
   python -m reports RESULTS     tables, charts and a page from stored results
 """
 
@@ -86,15 +86,15 @@ def run_parser() -> Parser:
     )
     parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
     parser.add_argument("--study", default=USUAL_STUDY, metavar="NAME|FILE",
-                        help=f"{', '.join(sorted(list_studies()))}, or a TOML file; options override what it "
-                        "says (default: quick)")  # fmt: skip
+                        help=f"{', '.join(sorted(list_studies()))}, or a TOML file; options override its "
+                        "settings (default: quick)")  # fmt: skip
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
                         help="run only these series of the study")  # fmt: skip
     parser.add_argument("--ray", metavar="auto|HOST:PORT", help="run the trials on the machines of this Ray cluster "
                         "(needs requirements-ray.txt)")  # fmt: skip
-    parser.add_argument("--per-node-type", action="store_true", help="with --ray: the whole study on one machine of "
-                        "each type in the cluster, and a report over all")  # fmt: skip
-    parser.add_argument("--node", metavar="ID", help="with --ray: run on this machine alone (ray list nodes)")
+    parser.add_argument("--per-node-type", action="store_true", help="with --ray: run the whole study on a machine of "
+                        "each type in the cluster, and report over all")  # fmt: skip
+    parser.add_argument("--node", metavar="ID", help="with --ray: run only on this machine (ray list nodes)")
     parser.add_argument("--shard", type=parse_shard, metavar="I/N", help="run every N-th block of the plan, "
                         "from the I-th on; other shards may share the results folder")  # fmt: skip
     add_shared(parser)
@@ -105,32 +105,32 @@ def run_parser() -> Parser:
         nargs="+",
         default=[],
         metavar="STATUS",
-        help=f"run a trial that ended so ({', '.join(RETRIED)}) again at once, at most {RETRIES} times, and keep each "
+        help=f"rerun a trial with this status ({', '.join(RETRIED)}) at once, at most {RETRIES} times, and keep each "
         "attempt",
     )
     again.add_argument(
         "--try-all", action="store_true", help="also run batch sizes larger than one that ran out of memory"
     )
     again.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
-                       help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
-                       f"%% of it, with {stable.FEWEST} repeats and again with one more, or there are LIMIT (default: "
+                       help=f"add repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
+                       f"%% of it, with {stable.FEWEST} repeats and again with one more, or until LIMIT (default: "
                        f"{stable.LIMIT}); stopping once an interval is narrow lowers its real "
                        "coverage below 95 %%")  # fmt: skip
     return parser
 
 
 def add_axes(parser: Parser) -> None:
-    """Add options that change the study (`study_of`), and options for its data."""
+    """Add options that change the study (`build_study`), and options for its data."""
     what = parser.add_argument_group("network and images")
     for name in _keys_of(NETWORK):
         _add_key(what, name)
         if name == "workload":
             what.add_argument("--model", dest="models", action="append", default=[],
-                              metavar="FRAMEWORK=FILE.py:FUNCTION", help="a function (classes) -> model of the "
-                              "framework. It is trained in place of the network and compared with nothing; --workload "
-                              "gives the shape of its images")  # fmt: skip
+                              metavar="FRAMEWORK=FILE.py:FUNCTION", help="a function (classes) that returns a "
+                              "model of the framework; it replaces the network and is compared with nothing. "
+                              "--workload gives the shape of its images")  # fmt: skip
     what.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
-                       "the project's data/, where they are downloaded); of cats-dogs, that of your zip")  # fmt: skip
+                       "the project's data/, filled by downloads); for cats-dogs: the folder of your zip")  # fmt: skip
     for group in (TRAINING, MEASURING):
         options = parser.add_argument_group(group)
         for name in _keys_of(group):
@@ -147,22 +147,20 @@ def add_shared(parser: Parser) -> None:
                                "DIR/NAME as `python -m adapters new NAME --into DIR` writes it, in "
                                "addition to the project's")  # fmt: skip
             where.add_argument("--python", dest="pythons", action="append", default=[],
-                               metavar="FRAMEWORK[@LABEL]=PATH", help="run its workers by an interpreter that has it "
-                               "already; with labels, several builds of one framework each have a "
-                               "column")  # fmt: skip
+                               metavar="FRAMEWORK[@LABEL]=PATH", help="run a framework's workers with an interpreter "
+                               "that already has it; builds with different labels have a column each")  # fmt: skip
     where.add_argument(
         "--results",
         type=Path,
         metavar="DIR",
         help="where results go (default: results/STUDY; results/NETWORK-DATASET if you name another network or data "
-        "set than those of the study quick)",
+        "set than the study quick)",
     )
-    where.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
-                       "environment, in a container of its image (Docker or Podman), or in this Python as it is "
+    where.add_argument("--isolation", metavar="venv|docker|here", help="run each trial in its framework's virtual "
+                       "environment, in a container of its image (Docker or Podman), or in this Python "
                        "(default: venv; in an image: here)")  # fmt: skip
-    where.add_argument("--memory-limit", type=whole, metavar="MIB", help="memory that a trial may use: by its "
-                       "container, else by a control group, else by a limit of its private memory "
-                       "(RLIMIT_DATA)")  # fmt: skip
+    where.add_argument("--memory-limit", type=whole, metavar="MIB", help="memory that a trial may use; its container "
+                       "is limited, else its control group, else its private memory (RLIMIT_DATA)")  # fmt: skip
 
 
 def _keys_of(group: str) -> list[str]:
@@ -241,7 +239,7 @@ def need_known(kind: str, name: str, names: Iterable[str]) -> str:
     if name in names:
         return name
     close = difflib.get_close_matches(name.lower(), names, n=2, cutoff=0.5)
-    offer = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"
+    offer = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names)}"
     raise BadInput(f"unknown {kind} {name!r}: {offer}")
 
 
@@ -264,8 +262,8 @@ def build_study(options: argparse.Namespace) -> Study:
             if own := [each.name for each in study.series if key in each.keys]:
                 names = ", ".join(own)
                 raise BadInput(
-                    f"--{_option(key)}: study {study.name} says it by series ({names}): leave it out, or choose others "
-                    "with --series"
+                    f"--{_option(key)}: study {study.name} sets it per series ({names}): leave it out, or choose "
+                    "others with --series"
                 )
         return study.changed(**changes)
     except StudyError as error:
@@ -291,7 +289,7 @@ def _of_sizes(study: Study, sizes: Collection[int]) -> Study:
     known_sizes = sorted({size for part in study.parts.values() for size in part.batch_sizes})
     if unknown := [size for size in sizes if size not in known_sizes]:
         offer = ", ".join(map(str, known_sizes))
-        raise BadInput(f"--batch-size {unknown[0]}: the series of study {study.name} have {offer}: name some of those")
+        raise BadInput(f"--batch-size {unknown[0]}: the series of study {study.name} have {offer}: choose from those")
     series = (
         replace(each, changes=tuple((dict(each.changes) | {"batch_sizes": kept[each.name]}).items()))
         for each in study.series

@@ -48,7 +48,7 @@ def list_notes(
 ) -> Iterator[str]:
     """Return notes on where the user's environment decides what a study leaves open, or is ignored.
 
-    Call it after `placed` has raised nothing. `refused` is from `description.list_refused_gpus`.
+    Call it only after `place_study` raised nothing. `refused` is from `description.list_refused_gpus`.
     """
     if study.device != "cpu" and refused:
         yield f"the driver refuses {len(refused)} GPU(s) to this process, which are left out: {'; '.join(refused)}"
@@ -57,7 +57,7 @@ def list_notes(
         if study.device == "auto" and not visible.gpus:
             yield f"{visible.setting} leaves none of this machine's {len(gpus)} GPU(s): the CPU is used"
         elif visible.invalid is not None and visible.gpus:
-            yield f"{visible.setting}: {visible.invalid!r} is no GPU here; what is listed from it on is not visible"
+            yield f"{visible.setting}: {visible.invalid!r} is not a GPU here; it and those after it are not visible"
     if elsewhere:
         return
     cores, limits = description.count_cores(), allotment.read_thread_limits()
@@ -66,7 +66,7 @@ def list_notes(
         least = min(limits, key=limits.__getitem__)
         yield f"{least}={limits[least]}: trials use {limits[least]} of {cores} cores"
     elif study.threads is not None and wished is not None and study.threads > wished:
-        yield f"--threads {study.threads} goes before {WISHED_THREADS}={wished}"
+        yield f"--threads {study.threads} overrides {WISHED_THREADS}={wished}"
 
 
 def _variables(isolation: str, elsewhere: bool) -> dict[str, str]:
@@ -134,7 +134,7 @@ def _visible(name: str, gpus: Sequence[description.Gpu]) -> VisibleGpus:
 def _elsewhere(name: str, gpus: list[description.Gpu]) -> str:
     """Return "cpu" or ANY_GPU; for auto what this machine would use. Raises BadInput."""
     if name.startswith(("GPU-", "cuda:")):
-        raise BadInput(f"--device {name}: on other machines whichever GPU is free is taken: give --device cuda")
+        raise BadInput(f"--device {name}: other machines use any free GPU: give --device cuda")
     if name == "auto":
         return ANY_GPU if gpus and _visible(name, gpus).gpus else "cpu"
     return need_known("device", name, ["auto", "cpu", ANY_GPU])
@@ -148,9 +148,9 @@ def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: s
     if device == "cpu" or devices == 1:
         return ()
     if device == ANY_GPU:
-        raise BadInput(f"--devices {devices}: on other machines a trial is given one GPU: leave it out")
+        raise BadInput(f"--devices {devices}: on other machines a trial gets one GPU: leave it out")
     if isolation == "docker":
-        raise BadInput(f"--devices {devices}: a container is given one GPU here; use --isolation venv")
+        raise BadInput(f"--devices {devices}: a container gets one GPU here; use --isolation venv")
     visible = _visible(device, gpus)
     others = [gpu.uuid for gpu in visible.gpus if gpu.uuid != device]
     if len(others) < devices - 1:
@@ -189,8 +189,8 @@ def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -
     if isolation != "docker":
         return asked
     if "," in str(results.resolve()):
-        raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
+        raise BadInput(f"--results {results}: a container's path cannot have a comma; name another folder")
     if "LD_PRELOAD" in description.list_deciding_variables():
-        raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
+        raise BadInput("LD_PRELOAD is set: a container lacks its file; unset it, or use --isolation venv")
     limit_bytes = control_groups.memory_limit_bytes()
     return limit_bytes if asked is None else min(asked, limit_bytes or sys.maxsize)

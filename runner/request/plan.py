@@ -136,8 +136,8 @@ def plan_trials(
     columns are in one table share their blocks. The study's seed decides both orders. With `in_rounds`, each repeat of
     all cells comes before the next repeat, in an order drawn anew for each round. `parts` are by series,
     `installations` by framework. Each of the `preallocating` frameworks gets one trial more, at the end. It runs the
-    first series that has the framework, at its smallest batch size, with the framework's default allocator policy, and
-    shows the policy next to the need.
+    first series that has the framework, at its smallest batch size, with the framework's default allocator policy. It
+    shows what the policy takes next to what the batch size needs.
     """
     shuffle = random.Random(next(iter(parts.values())).study.seed + repeats.start)
     tables = _find_tables(parts)

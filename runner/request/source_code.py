@@ -35,11 +35,11 @@ TRACED_S = 600.0  # the code may draw or load hundreds of millions of weights
 USUAL_FUNCTION = "make_model"
 # File types in which frameworks keep trained weights.
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
-ABSENT, NEIGHBOURS = ("ModuleNotFoundError", "FileNotFoundError"), "; a run takes the file without those next to it"
+ABSENT, NEIGHBOURS = ("ModuleNotFoundError", "FileNotFoundError"), "; a run copies that file alone, without others"
 NOT_COMPARED = "it is not proven to be the model that it was imported from"
 ONNX_NOT_COMPARED = (
     "is not compared with the model it was exported from, neither forward nor gradients nor updates: "
-    "an .onnx file has no framework; for the proof name the .keras file or the PyTorch code itself"
+    "an .onnx file has no framework; to prove it, name the .keras file or the PyTorch code itself"
 )
 ONE_THREAD = Placement("cpu", 1, {})
 
@@ -70,7 +70,7 @@ class Importer:
         text = own_code.read_code(path, function, option)
         framework = study.from_framework or own_code.find_framework(path)
         if framework != "pytorch":
-            raise BadInput(f"{option}: say whose code it is: --from pytorch; a Keras model is given as a .keras file")
+            raise BadInput(f"{option}: name the code's framework: --from pytorch; give a Keras model as a .keras file")
         shape = study.input_shape or dataset.image_shape
         if len(shape) != 3:
             raise BadInput(f"{option}: give the size of its images: --input-shape ROWS COLUMNS CHANNELS")
@@ -99,11 +99,11 @@ class Importer:
             return accept(replace(imported, origin=origin), path)
         except ImportRefused as error:
             hint = NEIGHBOURS if self.alone and any(name in str(error) for name in ABSENT) else ""
-            raise BadInput(f"{option}: {error}{hint}{offer}, compared with nothing") from error
+            raise BadInput(f"{option}: {error}{hint}{offer}, which is compared with nothing") from error
         except NetworkError as error:
             raise BadInput(str(error)) from error
         except (OSError, ValueError, LookupError, TypeError) as error:
-            raise BadInput(f"{option}: what its trace wrote cannot be read: {error}") from error
+            raise BadInput(f"{option}: the output of its trace cannot be read: {error}") from error
 
     def _launcher(self, framework: str, study: Study, option: str) -> Local:
         """Return how the framework's interpreter is started. Its environment is made if it is not. Raises BadInput."""
@@ -151,7 +151,7 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
             raise BadInput(f"{option}: is for a model in code, --workload FILE.py:FUNCTION; leave it out")
     path = Path(study.workload)
     if path.suffix in WEIGHTS_OF:
-        raise BadInput(f"--workload {path}: holds trained weights, no network{_offer_import(WEIGHTS_OF[path.suffix])}")
+        raise BadInput(f"--workload {path}: holds weights, not a network{_offer_import(WEIGHTS_OF[path.suffix])}")
     if path.suffix != ".py" and not is_source(study.workload):
         need_known("workload", study.workload, WORKLOADS)
     try:
@@ -187,7 +187,7 @@ def _offer_import(framework: str, path: Path = Path("FILE.py")) -> str:
 def choose_initial(study: Study, imported: Imported) -> Initial:
     """Return where the first weights come from. Raises BadInput."""
     if study.initial == OWN and imported.weights is None:
-        raise BadInput(f"--initial {OWN}: workload {study.workload} brings no weights: leave it out")
+        raise BadInput(f"--initial {OWN}: workload {study.workload} has no weights of its own: leave it out")
     return study.initial or (OWN if imported.weights is not None else DRAWN)
 
 

@@ -96,7 +96,7 @@ def assemble(
         records = Records.read(trial_dir, spec, ended)
         return add_measurement(ended_so, records, parts)
     except (ValueError, ArithmeticError) as error:
-        reason = str(error) if isinstance(error, ValueError) else f"no figures can be made of its files: {error}"
+        reason = str(error) if isinstance(error, ValueError) else f"no figures can be computed from its files: {error}"
     if ended.status is Status.OK:
         return replace(ended_so, status=Status.FAILED, reason=reason)
     return replace(ended_so, reason=f"{ended.reason}; {reason}")
@@ -177,15 +177,15 @@ def check_precision(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:
     """
     told, tf32 = facts.get("precision", asked), facts.get("tf32") is True
     wrong = [f"TF32 is {'on' if tf32 else 'off'}"] * (asked in REDUCED and tf32 != (asked == TF32))
-    wrong += [f"it says {told}"] * (told != asked)
+    wrong += [f"it reports {told}"] * (told != asked)
     if wrong or asked in REDUCED:
-        yield Check(CheckName.PRECISION, not wrong, f"{asked} was asked for{'; ' * bool(wrong)}{' and '.join(wrong)}")
+        yield Check(CheckName.PRECISION, not wrong, f"{asked} was requested{'; ' * bool(wrong)}{' and '.join(wrong)}")
 
 
 def check_ending(ended: Ended) -> Check:
     """Check the exit of a trial that was measured to its end. An unknown exit code fails the check."""
     if ended.outcome is None:
-        unseen = "exit code unknown: the runner was killed before the worker had ended, after everything was measured"
+        unseen = "exit code unknown: the runner was killed before the worker ended, after everything was measured"
         return Check(CheckName.ENDED_WELL, False, unseen)
     detail = f"exit code {ended.outcome.exit_code} after everything was measured"
     detail += "; our probe of its end ran out of memory" * ended.outcome.out_of_memory
@@ -245,7 +245,7 @@ def judge_disturbance(
 def judge_convergence(figures: Mapping[str, Figure]) -> tuple[Status, str | None]:
     """Return the status of a trial that is otherwise ok: `diverged` if a loss was not a number."""
     step = figures[DIVERGED_STEP.name].value if DIVERGED_STEP.name in figures else None
-    return (Status.OK, None) if step is None else (Status.DIVERGED, f"the loss of step {step:.0f} is no number")
+    return (Status.OK, None) if step is None else (Status.DIVERGED, f"the loss of step {step:.0f} is not a number")
 
 
 def read_phases(events: Events) -> dict[str, float]:

@@ -221,7 +221,7 @@ def _rule(name: str) -> tuple[str, Callable[[Sequence[float]], float]]:
 
 
 def count_others(gpus: Sequence[OfGpu]) -> dict[str, Figure]:
-    """Return FOREIGN_PROCESSES: the most that were on one of them; `alone_on_all` says who was there and when."""
+    """Return FOREIGN_PROCESSES: the most that were on one of them; `check_alone_on_all` says who was there and when."""
     source = "NVML: lists of the processes on the device, the most before, during and after the worker's life"
     counts = np.concatenate([each.samples["foreign_processes"] for each in gpus])
     known = counts[~np.isnan(counts)]

@@ -73,7 +73,7 @@ class Account:
         """Return why the sampler got no answer, or not always one."""
         metric = self.metric(name)
         if not metric:
-            return self.gpu.get("reason") or "the sampler left no account of this GPU (meter.json)"
+            return self.gpu.get("reason") or "the sampler wrote no report on this GPU (meter.json)"
         if metric["reason"]:
             return str(metric["reason"])
         if reason := metric.get("missing", {}).get(column):
@@ -107,7 +107,7 @@ class Readings(Account):
         """Clause for the source of a polled figure of a short window; empty for a longer one."""
         if (self.edges[1] - self.edges[0]) / 1e9 >= SHORT_S:
             return ""
-        return f"; readings may lag a change of load by seconds, which counts in a window below {SHORT_S:g} s"
+        return f"; readings may lag a change of load by seconds, which matters in a window below {SHORT_S:g} s"
 
     def _period_s(self, name: str) -> float:
         return self.metric(name).get("period_s") or 0.0
@@ -117,7 +117,7 @@ class Readings(Account):
         known = ~np.isnan(self.samples[column])
         times, gap = self.samples["t_ns"][known], self.inside(column, holes).gap
         if gap is None and (times[0] > self.edges[0] or times[-1] < self.edges[1]):
-            gap = self.explain_missing(column, column) or "the readings do not reach over both edges of the window"
+            gap = self.explain_missing(column, column) or "the readings do not reach both edges of the window"
         return Cut(times, self.samples[column][known], gap)
 
     def gap(self, starts: Floats, ends: Floats, name: str, column: str, holes: bool = False) -> str | None:
@@ -241,7 +241,7 @@ def _unlisted(samples: Samples, phases: dict[str, NDArray[np.bool_]]) -> str | N
     unexplained = rise[during & (rise > RISE_BYTES) & ~(others > 0)]
     if not len(unexplained):
         return None
-    return f"{unexplained.max() / 2**20:.0f} MiB came and went that no list tells of, in {len(unexplained)} row(s)"
+    return f"{unexplained.max() / 2**20:.0f} MiB came and went that no list shows, in {len(unexplained)} row(s)"
 
 
 def _last_known(values: NDArray[np.float64]) -> NDArray[np.float64]:

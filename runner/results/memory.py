@@ -37,7 +37,7 @@ WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 # none.
 MemoryAccount = dict[str, Any]
 NOT_ASKED: MemoryAccount = {
-    "reason": "it had not been asked yet, which is done behind the trials: the same command asks it"
+    "reason": "the memory worker has not run yet; it runs after the trials: run the same command again"
 }
 
 
@@ -66,14 +66,14 @@ def collect_peaks(account: MemoryAccount, chunks: Method | None) -> dict[str, Fi
         specs = (registry.STEPS_PEAK, registry.WAITED_STEP_PEAK, registry.QUEUED_STEPS, registry.POOL_INDICES)
         return make_all_unknown(specs, "memory worker", explain_no_split(account))
     highest_in_use = "memory worker: highest in use by the framework's allocator"
-    indices = account.get("pool_indices", "this memory worker did not tell it")
-    source = "memory worker: what the pools of this batch size keep beside their values"
+    indices = account.get("pool_indices", "this memory worker did not report it")
+    source = "memory worker: what the pools of this batch size keep in addition to their values"
     return {
         registry.STEPS_PEAK.name: Figure(
             account["peak"], f"{highest_in_use}, {account['steps']} steps called together", method=chunks
         ),
         registry.WAITED_STEP_PEAK.name: Figure(
-            account["step_peak"], f"{highest_in_use}, steps that are waited for one by one", method=chunks
+            account["step_peak"], f"{highest_in_use}, steps that are each waited for", method=chunks
         ),
         registry.QUEUED_STEPS.name: find_queued_steps(account),
         registry.POOL_INDICES.name: make_counted(source, indices),
@@ -97,7 +97,7 @@ def find_queued_steps(account: MemoryAccount) -> Figure:
     steps = round(more / a_step) if a_step > 0 else 0
     if steps < 1 or abs(more - steps * a_step) > WHOLE_STEP_TOLERANCE * a_step:
         ratio = f"{more / a_step:.2f} times" if a_step > 0 else "not to be compared with"
-        reason = f"{more / 2**20:.2f} MiB more, {ratio} a step's activations and inputs: no whole number of steps"
+        reason = f"{more / 2**20:.2f} MiB more, {ratio} a step's activations and inputs: not a whole number of steps"
         return make_unknown(source, reason)
     return Figure(steps * a_step, source, samples=steps)
 
@@ -116,11 +116,11 @@ def compute_exact_activations(spec: TrialSpec, workload: Workload | None) -> Fig
 def explain_no_split(account: MemoryAccount) -> str:
     """Return why the parts of the memory do not add up to a split; bytes are named in MiB."""
     if "parts" not in account:
-        return str(account.get("reason", "it was not asked"))
+        return str(account.get("reason", "the memory worker was not run"))
     if account.get("planned"):
-        return "the framework's compiler plans the memory of a whole step: its parts are not told apart"
+        return "the framework's compiler plans the memory of a whole step: its parts cannot be separated"
     more = sum(part or 0 for part in account["parts"].values()) - account["step_peak"]
-    return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
+    return f"a step never holds all parts at once: together they are {more / 2**20:.2f} MiB more than its peak"
 
 
 def collect_memory(
@@ -144,7 +144,7 @@ def read_counts(events: dict[str, Any]) -> dict[str, Count]:
 def collect_allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]:
     """Return the trial's counters; if the framework counts only in instrumented steps, the peak of those."""
     source = "the framework's allocator, over the whole trial"
-    peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
+    peak, reserved = (counts.get(kind, "the framework does not report it") for kind in ALLOCATOR_KINDS)
     return {
         registry.ALLOCATOR_PEAK.name: Figure(peak, source) if isinstance(peak, int) else steps_peak,
         registry.ALLOCATOR_RESERVED.name: make_counted(source, reserved),
@@ -170,10 +170,10 @@ def collect_host(events: dict[str, Any], samples: Samples, devices: int = 1) -> 
     else:
         polled = "resident size of the process tree, polled at 10 Hz, highest in the steady window"
         window_peak = replace(find_highest(sampled[inside], polled), method=Method.POLLED)
-    missing = "this kernel did not tell, or the trial did not get that far"
+    missing = "this kernel did not report it, or the trial did not get that far"
     proportional = events.get(Event.HOST_COUNTED, {}).get("proportional_bytes") or missing
     if devices > 1:
-        proportional = "the trial has several devices, which may be processes each: the worker's own was asked alone"
+        proportional = "the trial has several devices, which may each be a process: only the worker's own was read"
     context = events.get(Event.OPENED, {}).get("resident_bytes") or missing
     return {
         registry.HOST_MEMORY.name: window_peak,
@@ -197,9 +197,9 @@ def collect_device(events: dict[str, Any], samples: Samples) -> dict[str, Figure
     rise = _above(peak, baseline, "NVML memory used on the device, highest of the trial, less its baseline")
     opened, sampled = (events.get(event, {}).get("t_ns", np.nan) for event in (Event.OPENED, Event.CONTEXT_SAMPLED))
     bare = find_highest(
-        used[(samples["t_ns"] > opened) & (samples["t_ns"] <= sampled)], "NVML, behind the first operation"
+        used[(samples["t_ns"] > opened) & (samples["t_ns"] <= sampled)], "NVML, after the first operation"
     )
-    source = "NVML memory used on the device behind the framework's first operation, less its baseline"
+    source = "NVML memory used on the device after the framework's first operation, less its baseline"
     return {
         registry.PROCESS_GPU_MEMORY.name: replace(process, method=Method.PROCESS_LIST),
         registry.DEVICE_MEMORY.name: peak,
@@ -219,7 +219,7 @@ def find_highest(values: NDArray[np.float64], source: str) -> Figure:
     """Return the largest number among them, unknown if there is none."""
     known = values[~np.isnan(values)]
     if not len(known):
-        return make_unknown(source, "no sample gave it")
+        return make_unknown(source, "no sample has it")
     return Figure(float(known.max()), source, len(known))
 
 
@@ -257,13 +257,13 @@ def warn_of_memory(spec: TrialSpec, line: Line, capacity: int) -> str | None:
     if predicted * (1 + error) <= capacity:
         return None
     will = "will not" if predicted * (1 - error) > capacity else "may not"
-    return f"{will} fit: {predicted / 2**30:.1f} GiB predicted, {capacity / 2**30:.1f} GiB there"
+    return f"{will} fit: {predicted / 2**30:.1f} GiB predicted, {capacity / 2**30:.1f} GiB available"
 
 
 def describe_line(framework: str, line: Line) -> str:
     """Return one line: the fit, in MiB, and its quality."""
     return (
         f"{framework}: peak memory = {line.fixed_bytes / 2**20:.0f} MiB + {line.per_sample_bytes / 2**20:.3f} MiB "
-        f"x batch size ({line.n} sizes, R^2 {line.r_squared:.4f}, a size left out is met within "
+        f"x batch size ({line.n} sizes, R^2 {line.r_squared:.4f}, a size left out is predicted within "
         f"{100 * (line.left_out_error or 0):.1f} %)"
     )

@@ -55,11 +55,11 @@ def _epoch_time(epochs: Sequence[Epoch]) -> Figure:
 
 
 def _evaluation_speed(epochs: Sequence[Epoch], images: int | None) -> Figure:
-    source = "worker: logits of the test split in batches, and their losses by numpy, after the epochs behind the first"
+    source = "worker: logits of the test split in batches, and their losses by numpy, in the epochs after the first"
     if not epochs:
         return make_unknown(source, NO_EPOCH)
     if images is None:
-        return make_unknown(source, "nobody knows how many test images there are")
+        return make_unknown(source, "the number of test images is unknown")
     seconds = sum(epoch.evaluate_s for epoch in epochs)
     if seconds <= 0:
         return make_unknown(source, "the evaluations took no time")
@@ -79,7 +79,7 @@ def _product(account: MemoryAccount) -> Figure:
     source = "memory worker: dense layers in evaluation, in the trial's precision, the fastest of its calls"
     told = account.get("product")
     if told is None:
-        return make_unknown(source, str(account.get("reason", "its memory worker ended before, or did not tell it")))
+        return make_unknown(source, str(account.get("reason", "its memory worker ended before, or did not report it")))
     if "flop_per_s" not in told:
         return make_unknown(source, told["reason"])
     return Figure(told["flop_per_s"], source, told.get("calls"))

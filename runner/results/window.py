@@ -34,7 +34,7 @@ def make_unknown(source: str, reason: str) -> Figure:
 def explain_uncounted(spec: TrialSpec) -> str:
     """Return why nothing is counted from the layers of a trial: no workload to count, or custom code in its place."""
     if spec.task.own_code:
-        return "own code: nobody knows its layers"
+        return "custom code: its layers are unknown"
     return f"there is no workload {spec.task.workload} to count"
 
 
@@ -57,7 +57,7 @@ def compute_speed(events: dict[str, Any]) -> dict[str, Figure]:
     window_s, ended = window.seconds, events[Event.WINDOW_ENDED]
     return {
         registry.WINDOW.name: Figure(window_s, source),
-        registry.SPEED.name: Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
+        registry.SPEED.name: Figure(ended["images"] / window_s, f"{source}; images passed to the framework"),
         registry.STEP_TIME.name: Figure(
             window_s / ended["steps"], f"{source}; losses returned", samples=ended["steps"]
         ),
@@ -133,7 +133,7 @@ def compute_start_up(events: dict[str, Any]) -> dict[str, Figure]:
             figures[spec.name] = Figure((events[end]["t_ns"] - events[start]["t_ns"]) / 1e9, source)
         else:
             missing = start if start not in events else end
-            figures[spec.name] = make_unknown(source, f"the worker did not tell {missing}")
+            figures[spec.name] = make_unknown(source, f"the worker did not report {missing}")
     return figures
 
 
@@ -236,10 +236,10 @@ def cpu_quota(events: dict[str, Any], samples: Samples, spec: TrialSpec, meter: 
     account = meter.get("cpu_quota") or {}
     quota_cores = account.get("quota_cores")
     if quota_cores is None:
-        reason = NO_QUOTA if account else "the sampler left no account of it (meter.json)"
+        reason = NO_QUOTA if account else "the sampler wrote no report on it (meter.json)"
         return dict.fromkeys((registry.CPU_QUOTA.name, registry.CPU_THROTTLED.name), make_unknown(QUOTA_SOURCE, reason))
     source = account["source"] or QUOTA_SOURCE
-    quota = Figure(quota_cores, f"cpu.max or cpu.cfs_quota_us beside {source}")
+    quota = Figure(quota_cores, f"cpu.max or cpu.cfs_quota_us next to {source}")
     throttled = _throttled(events, samples, spec, account, source)
     return {registry.CPU_QUOTA.name: quota, registry.CPU_THROTTLED.name: throttled}
 
@@ -283,12 +283,12 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     # The gap between a short segment's edges and its readings is treated like the rest of the window.
     joules = float(grown[0][:, 1].sum() / grown[0][:, 0].sum()) * window.seconds / 1e6 if grown else 0.0
     if not account:
-        reason = "the sampler left no account of it (meter.json)"
+        reason = "the sampler wrote no report on it (meter.json)"
     elif account["reason"]:
         reason = str(account["reason"])
     elif not count or times[0] > window.edges[0] or times[-1] < window.edges[1]:
         failure = account["first_failure"]
-        reason = failure["reason"] if failure else "the readings do not reach over both edges of the window"
+        reason = failure["reason"] if failure else "the readings do not reach both edges of the window"
     elif joules <= 0:
         reason = "the counter stood still"
     else:

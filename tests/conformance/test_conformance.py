@@ -101,9 +101,9 @@ def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found: Foun
     right = Seen(case, arrays, arrays, found.initial(case))
     assert CHECKS["layers"](right) == ""
     turned = replace(right, found=dict(reversed(arrays.items())))
-    assert "ordered otherwise: dense2 is where conv1 belongs" in CHECKS["layers"](turned)
+    assert "in a different order: dense2 is where conv1 belongs" in CHECKS["layers"](turned)
     less = replace(right, found={key: array for key, array in arrays.items() if key != "outputs/relu2"})
-    assert "named otherwise: relu2 is missing" in CHECKS["layers"](less)
+    assert "named differently: relu2 is missing" in CHECKS["layers"](less)
 
 
 def test_a_missing_environment_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

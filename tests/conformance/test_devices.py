@@ -90,7 +90,7 @@ def test_batchnorm_is_of_each_device_and_its_running_statistics_are_the_first_on
 def test_updates_in_parts_are_refused_with_a_reason(framework: str, found: Found) -> None:
     (devices, *_) = DEVICES
     said = str(divided(found, framework, devices)["refused"])
-    assert said.endswith("on several devices accumulates no gradients here: leave --accumulate or --devices out")
+    assert said.endswith("on several devices cannot accumulate gradients here: leave --accumulate or --devices out")
 
 
 @pytest.mark.parametrize("framework", PARALLEL)

@@ -80,7 +80,7 @@ def test_jax_on_several_devices_makes_the_updates_of_one_with_all_images(jax_fou
     losses, weights = differences(arrays, of_each, NORMALISED)
     assert losses <= LOSSES and weights <= 10 * WEIGHTS
     assert min(differences(arrays, one, NORMALISED)) > APART, "BatchNorm's statistics are of each device"
-    assert str(arrays["refused"]).startswith("JAX on several devices accumulates no gradients here")
+    assert str(arrays["refused"]).startswith("JAX on several devices cannot accumulate gradients here")
 
 
 def test_each_device_of_jax_draws_masks_of_its_own(jax_found: Found) -> None:

@@ -30,5 +30,5 @@ def test_a_batch_beyond_the_limit_does_not_fit_and_its_end_is_told(framework: st
     assert peak_bytes is not None and 0.2 * bound.limit_bytes < peak_bytes <= bound.limit_bytes
     for told in (json.loads(path.read_text()) for path in tmp_path.glob("steps/*/result.json")):
         if told["status"] == Status.OUT_OF_MEMORY and not told["reason"].startswith("terminate"):  # it could say so
-            asked = "it does not say how much it asked for" if framework == "mxnet" else r"[\d,.]+ MiB asked for"
+            asked = "amount requested unknown" if framework == "mxnet" else r"[\d,.]+ MiB requested"
             assert re.match(rf"{asked}, [\d,.]+ MiB available of its limit of private memory", told["reason"])

@@ -153,7 +153,7 @@ def test_memory_of_a_cuda_graph_that_the_allocator_does_not_count_is_not_split()
     """Own code may capture its steps; no adapter does. The card is a stand-in for PyTorch's allocator."""
     found = ask("pytorch", "memory_of_graphs.py")
     assert found["shared"] is True
-    said = "a CUDA graph keeps 12.0 MiB of its own: PyTorch does not count what its replays use"
+    said = "a CUDA graph keeps 12.0 MiB for itself: PyTorch does not count what its replays use"
     assert found["private"] == said
 
 

@@ -123,10 +123,10 @@ SAID = [
     ("ERROR: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
      "the Docker daemon does not answer"),
     ("permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
-     "this user may not talk to the daemon"),
+     "this user may not use the daemon"),
     ("ERROR: BuildKit is enabled but the buildx component is missing or broken.", "buildx"),
     ("noise\nError: something new went wrong\nRun 'docker run --help' for more information", "something new"),
-    ("", "no word from the container engine"),
+    ("", "no output from the container engine"),
 ]  # fmt: skip
 
 
@@ -201,7 +201,7 @@ def test_an_image_of_another_checkout_is_refused(programs: Callable[[str, str], 
     if changed is None:
         assert containers.find(engine, image).image_id == "abc"
     else:
-        with pytest.raises(containers.ImageMissing, match="was built of another"):
+        with pytest.raises(containers.ImageMissing, match="was built from another"):
             containers.find(engine, image)
 
 
@@ -211,7 +211,7 @@ def test_an_image_of_another_checkout_is_refused(programs: Callable[[str, str], 
         (("--isolation", "docker", "--memory-limit", "8"), "must be 64 MiB or more"),
         (("--memory-limit", "8"), "must be 64 MiB or more"),
         (("--isolation", "dokcer"), "did you mean docker"),
-        (("--isolation", "docker", "--results", "{tmp}/a,b"), "a path with a comma"),
+        (("--isolation", "docker", "--results", "{tmp}/a,b"), "path cannot have a comma"),
     ],
 )
 def test_bad_words_about_containers_are_one_line_and_start_nothing(

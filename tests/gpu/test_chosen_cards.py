@@ -129,7 +129,7 @@ TABLE: list[tuple[str, str, Said, Shown]] = [
     ("run", "auto 2", {"NVML_MIG": "1"}, MIG),
     ("run", "auto 2", {"NVML_MIG": "7"}, [0, 1]),
     ("container", "cuda:3", {}, [3]),
-    ("container", "auto 2", {}, "a container is given one GPU"),
+    ("container", "auto 2", {}, "a container gets one GPU"),
     # A card in MIG mode, by whatever words.
     *(("run", words, {"NVML_MIG": "03"}, MIG) for words in ("auto", "cuda", "cuda:3", CARDS[3])),
     ("run", "auto", {LIST: "3", "NVML_MIG": "3", **ORDER}, MIG),
@@ -152,10 +152,10 @@ TABLE: list[tuple[str, str, Said, Shown]] = [
     ("Ray, block", "", {"NVML_TRACE": ""}, "no GPU with a working driver"),
     ("Ray, plan", "auto", {}, "cuda"),
     ("Ray, plan", "auto", {LIST: ""}, "cpu"),
-    ("Ray, plan", "cuda:1", {}, "whichever GPU is free is taken"),
-    ("Ray, plan", CARDS[1], {}, "whichever GPU is free is taken"),
+    ("Ray, plan", "cuda:1", {}, "other machines use any free GPU"),
+    ("Ray, plan", CARDS[1], {}, "other machines use any free GPU"),
     ("Ray, plan", "MIG-8f2c", {}, "unknown device 'MIG-8f2c'"),
-    ("Ray, plan", "cuda 2", {}, "a trial is given one GPU"),
+    ("Ray, plan", "cuda 2", {}, "a trial gets one GPU"),
     # Environments, the doctor, and a build without code for a card.
     ("make bench", "", {}, "cuda"),
     *(("make bench", "", said, "cpu") for said in ({LIST: "-1"}, {LIST: "MIG-1"}, {"NVML_MIG": "0"}, {LIST: "0,0"})),
@@ -249,7 +249,7 @@ def test_the_day_says_which_card_it_took_and_why(
         assert capsys.readouterr().out.startswith(f"card: {UUID_B}, {why} (")
     monkeypatch.setenv(LIST, UUID)
     gpu_card.set_card("cuda", tmp_path)
-    assert f"card: {UUID}, the first of 1 visible, and somebody is on each of them" in capsys.readouterr().out
+    assert f"card: {UUID}, the first of 1 visible, all of them in use" in capsys.readouterr().out
 
 
 def test_every_command_of_the_day_sees_the_one_card_and_without_a_card_none_starts(

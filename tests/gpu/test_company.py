@@ -47,10 +47,10 @@ def test_memory_that_ran_out_on_a_card_that_others_used_says_nothing_about_the_b
     for foreign, status in (("", Status.OUT_OF_MEMORY), ("before during", Status.FAILED)):
         replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN=foreign)
         replay.run(9)
-        replay.out_of_memory = "1,024.0 MiB asked for"
+        replay.out_of_memory = "1,024.0 MiB requested"
         result = replay.result(gpu_spec, *WINDOW, **BATCH)
         assert result.status == status
-        assert (result.reason or "").endswith("1,024.0 MiB asked for")
+        assert (result.reason or "").endswith("1,024.0 MiB requested")
 
 
 def test_company_of_a_container_is_told_from_the_worker(
@@ -196,7 +196,7 @@ def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_t
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
     passed, detail = alone(result)
     assert result.status == Status.OK and not passed
-    assert detail == "unknown during: 400 MiB came and went that no list tells of, in 1 row(s)"
+    assert detail == "unknown during: 400 MiB came and went that no list shows, in 1 row(s)"
 
 
 def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_was_there(
@@ -210,7 +210,7 @@ def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_w
     replay.run(9, at=switched(tmp_path, 4100, 4900))
     passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
     assert not passed and "unknown during: " in detail
-    assert "400 MiB came and went that no list tells of, in 3 row(s)" in detail
+    assert "400 MiB came and went that no list shows, in 3 row(s)" in detail
 
 
 @pytest.mark.parametrize("variables", [{}, {"NVML_CONTAINER": "1"}])

@@ -122,7 +122,7 @@ def test_the_packed_folder_is_the_project_as_committed_and_its_size_is_limited(
     assert not list((tmp_path / "project").glob("left*")) and not (tmp_path / "project" / "published").exists()
     assert subprocess.run(["sh", "-n", tmp_path / "day.sh"]).returncode == 0
     monkeypatch.setattr(gpu_travel, "LIMIT_BYTES", 2**20)
-    with pytest.raises(gpu_travel.CannotPack, match="1 MiB may travel"):
+    with pytest.raises(gpu_travel.CannotPack, match="1 MiB may be sent"):
         gpu_travel.pack(tmp_path, sys.executable)
 
 

@@ -210,7 +210,7 @@ def test_a_trial_whose_sampler_was_killed_fails_and_leaves_no_half_a_mean(
     result, samples, meter = interrupted(project, library, tmp_path, lambda sampler: sampler.kill())
     assert result["status"] == "failed" and result["wall_s"] < 10
     assert result["reason"].startswith(
-        "the sampler, python -m runner.sampler, ended with exit code -9: it said nothing"
+        "the sampler, python -m runner.sampler, ended with exit code -9: it printed nothing"
     )
     assert len(samples["t_ns"]) > 10 and meter["sampler"] is None
     for name in (*NAMES, "cpu_percent", "cpu_busy_percent"):

@@ -123,7 +123,7 @@ def test_a_polled_figure_of_a_short_window_says_that_readings_lag_and_the_counte
     assert integrated.value is not None and integrated.value < 0.95 * 3300
     long = replay.result(gpu_spec, 2.0, 22.0, **BATCH).figures
     for name in ("energy_integrated_j", "gpu_percent", "sm_clock_mhz"):
-        assert "may lag a change of load by seconds, which counts in a window below 10 s" in short[name].source, name
+        assert "may lag a change of load by seconds, which matters in a window below 10 s" in short[name].source, name
         assert "lag" not in long[name].source, name
 
 

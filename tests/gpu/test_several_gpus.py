@@ -133,4 +133,4 @@ def test_a_trial_on_several_cards_without_the_other_ones_files_has_no_sum(
     replay = replayed(monkeypatch, tmp_path, UUID)
     result = replay.result(on_two, *WINDOW, **BATCH)
     assert result.figures["energy_j"].value is None
-    assert "no account of this GPU" in (result.figures["energy_j"].reason or "")
+    assert "no report on this GPU" in (result.figures["energy_j"].reason or "")

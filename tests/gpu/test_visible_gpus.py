@@ -91,5 +91,5 @@ def test_what_follows_an_entry_that_names_no_gpu_is_not_visible_and_that_is_said
     cards: dict[str, str], tmp_path: Path
 ) -> None:
     done = plan(cards, "auto", tmp_path, CUDA_VISIBLE_DEVICES="1,5,0", **PCI)
-    assert f" {UUID_B} " in done.stdout and "'5' is no GPU here" in done.stderr
+    assert f" {UUID_B} " in done.stdout and "'5' is not a GPU here" in done.stderr
     refused(plan(cards, "cuda:1", tmp_path, CUDA_VISIBLE_DEVICES="1,5,0", **PCI), "leaves 1 GPU(s)")

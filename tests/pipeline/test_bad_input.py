@@ -22,7 +22,7 @@ CASES = {
     "unknown schedule": (["--schedule", "cosin"], "did you mean cosine"),
     "test with all of a data set that leaves none over": (
         ["--dataset", "digits", "--test-all"],
-        "data set digits leaves no images over; those that do are cifar10-cats-dogs, cats-dogs",
+        "data set digits has no images left over; these have some: cifar10-cats-dogs, cats-dogs",
     ),
     "unknown augmentation": (["--augment", "flip"], "did you mean flip-crop"),
     "warm-up longer than training": (
@@ -33,12 +33,12 @@ CASES = {
     "unknown device": (["--device", "cdua"], "did you mean cuda"),
     "card that is not there": (["--device", "cuda:99"], "--device cuda:99: "),
     "card of another machine": (["--device", "GPU-1234"], "no such GPU"),
-    "unknown isolation": (["--isolation", "chroot"], "known are docker, here, venv"),
+    "unknown isolation": (["--isolation", "chroot"], "known: docker, here, venv"),
     "batch size 0": (["--batch-size", "0"], "batch_sizes: Expected `int` >= 1"),
     "batch size twice": (["--batch-size", "4", "4"], "names 4 twice"),
     "batch size larger than the split": (["--batch-size", "1438", "--last-batch", "drop"], "1437 images"),
     "repeat 0": (["--repeat", "0"], "repeats: Expected `int` >= 1"),
-    "retry of what comes out the same": (["--retry", "out_of_memory"], "known are contended, failed"),
+    "retry of what comes out the same": (["--retry", "out_of_memory"], "known: contended, failed"),
     "more threads than cores": (["--threads", "4096"], "this process may use"),
 }
 

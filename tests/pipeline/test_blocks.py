@@ -136,7 +136,7 @@ def test_each_framework_does_blocks(framework: str, tmp_path: Path, forgetful: P
         (["--blocks", "127,128"], "blocks: Expected `array` of length >= 3"),
         (["--blocks", "127,x,129"], "'x' is not a whole number"),
         (["--blocks", "0,1,2"], "blocks: Expected `int` >= 1"),
-        (["--blocks", "128,128,129"], "blocks 128,128,129: names a batch size twice"),
+        (["--blocks", "128,128,129"], "blocks 128,128,129: a batch size is named twice"),
         (["--blocks", "127,128,129", "128,129,130"], "blocks: 128 is in two groups"),
         (["--blocks", "7,8,9", "--batch-size", "8"], "--batch-size: not for a study of blocks"),
         (["--blocks", "7,8,9", "--until-stable"], "--until-stable: not for a study of blocks"),

@@ -127,7 +127,7 @@ def test_where_uv_is_it_installs_from_where_pip_would(project: Project, tmp_path
     places = {"PIP_FIND_LINKS": str(tmp_path), "PIP_NO_INDEX": "1", "UV_CACHE_DIR": str(tmp_path / "cache")}
     done = make(project, "quick", **places, **WITH_UV)
     assert done.returncode == 0, done.stderr
-    assert "by pip" not in done.stdout
+    assert "with pip" not in done.stdout
     log = (project.environments / "quick-cpu.log").read_text()
     assert "uv pip install" in log and "-m pip install" not in log
     assert marker(project, "quick").exists()
@@ -151,7 +151,7 @@ def test_uv_is_told_where_pip_looks_and_where_it_fails_its_reason_is_said_and_pi
     places |= {"PIP_INDEX_URL": "https://me:secret@nowhere.invalid/index", "PIP_EXTRA_INDEX_URL": "file:///a file:///b"}
     done = make(project, "told", PATH=path, **places)
     assert done.returncode == 0, done.stderr
-    assert "uv pip install --python failed: error: no such host" in done.stdout and "installing by pip" in done.stdout
+    assert "uv pip install --python failed: error: no such host" in done.stdout and "installing with pip" in done.stdout
     told = dict(line.split("=", 1) for line in (tmp_path / "told").read_text().splitlines() if line.startswith("UV_"))
     assert told["UV_DEFAULT_INDEX"] == places["PIP_INDEX_URL"] and told["UV_INDEX"] == "file:///a file:///b"
     assert (told["UV_FIND_LINKS"], told["UV_NO_INDEX"]) == (str(tmp_path), "1")

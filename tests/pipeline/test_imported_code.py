@@ -115,10 +115,10 @@ def test_the_network_is_kept_as_a_file_that_any_command_takes(tmp_path: Path) ->
     )
     assert plan.returncode == 0, plan.stderr
     assert f"--workload {out}: it is not proven to be the model that it was imported from" in plan.stderr
-    assert "my_net.py needs parts next to it; a run takes the file alone" in plan.stderr
+    assert "my_net.py needs parts next to it; a run copies that file alone" in plan.stderr
     alone = run_runner("--workload", source, "--from", "pytorch", "--dataset", "digits", "--results", tmp_path / "r")
     assert alone.returncode == 2, alone.stderr
-    assert "No module named 'parts'; a run takes the file without those next to it" in alone.stderr
+    assert "No module named 'parts'; a run copies that file alone, without others" in alone.stderr
     assert DRAWN not in json.loads(out.read_text())["network"]
 
 

@@ -239,8 +239,8 @@ def bomb(folder: Path) -> object:
 
 BAD: dict[str, tuple[Callable[[Path], object], bool, str]] = {
     "a path that is not there": (lambda folder: folder, False, "not there"),
-    "a path that is a file": (in_a_file, False, "a file, and no .npz"),
-    "more classes than outputs": (three_classes, True, "has 3 classes, more than the 2 that workload mine tells apart"),
+    "a path that is a file": (in_a_file, False, "a file, but not .npz"),
+    "more classes than outputs": (three_classes, True, "has 3 classes, more than the 2 that workload mine has"),
     "one class": (one_class, True, "train/ has 1 class folders"),
     "an empty class": (empty_class, True, "class train/emu has no"),
     "an array file with pickles": (pickles, False, "x_train holds Python objects, which are pickles"),
@@ -316,7 +316,7 @@ def test_an_installation_that_cannot_be_written_trains_on_ones_own_images(photos
 def test_a_folder_named_without_a_slash_is_told_how_to_name_it(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     done = run_runner(*asked(tmp_path, "--dataset", "photos"), cwd=tmp_path)
-    assert done.returncode == 2 and "for the folder of that name say ./photos" in done.stderr
+    assert done.returncode == 2 and "for the folder of that name write ./photos" in done.stderr
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(photos: Path, tmp_path: Path) -> None:

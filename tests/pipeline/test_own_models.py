@@ -13,7 +13,7 @@ from copied import run_in
 
 from workloads.records.check_name import LATE_NAMES, OF_OWN_CODE, CheckName
 
-OWN_CODE = "own code, not compared"
+OWN_CODE = "custom code, not compared"
 UNSEEDED = """
 import os
 import torch
@@ -114,19 +114,19 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
     figures = result["figures"]
     assert figures["parameters_bytes"]["value"] == 4 * (80 + 16 + 512 * 10 + 10)
     assert figures["statistics_bytes"]["value"] >= 64
-    assert figures["activations_exact_bytes"]["reason"] == "own code: nobody knows its layers"
+    assert figures["activations_exact_bytes"]["reason"] == "custom code: its layers are unknown"
     assert not (results / "probes").exists()
     report = results / "report"
     heading = next(line for line in (report / "report.md").read_text().splitlines() if line.startswith("## 1. "))
     assert f"{framework}-net ({OWN_CODE}) on digits-64" in heading
-    assert "Accuracy parity is not stated: own code, not compared." in (report / "report.md").read_text()
+    assert "Accuracy parity is not stated: custom code, not compared." in (report / "report.md").read_text()
     assert OWN_CODE in (report / "report.html").read_text()
     for name in ("speed", "accuracy", "memory", "start-up"):
         for path in report.glob(f"{name}.csv"):
             assert all(OWN_CODE in row["notes"] for row in csv.DictReader(path.open(encoding="utf-8"))), path
             assert OWN_CODE in path.with_suffix(".md").read_text()
     plan = run_in(without_charts, *asked, "--plan").stdout
-    assert f"{framework}: {tmp_path / framework}_net.py:make_model, own code" in plan
+    assert f"{framework}: {tmp_path / framework}_net.py:make_model, custom code" in plan
 
 
 @pytest.mark.real

@@ -99,7 +99,7 @@ def test_on_a_cpu_there_is_nothing_that_cudnn_could_try(tmp_path: Path, unreport
     assert done.returncode == 1
     results = [json.loads(path.read_text()) for path in tmp_path.glob(f"trials/*/{RESULT_FILE}")]
     assert results and {(each["status"], each["reason"]) for each in results} == {
-        ("unsupported", "profile autotune: it is cuDNN that tries its convolutions, and a CPU has none of it")
+        ("unsupported", "profile autotune: it sets how cuDNN picks convolutions, and a CPU has no cuDNN")
     }
 
 

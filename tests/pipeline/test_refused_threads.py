@@ -47,7 +47,7 @@ def test_a_worker_that_raises_sigint_itself_is_a_failed_trial_and_nobodys_interr
     assert code == 1 and "interrupted" not in printed
     (result,) = by_cell(results).values()
     assert result["status"] == "failed"
-    assert result["reason"].startswith(f"the worker was killed by SIGINT; it last said: {OPENBLAS[0]}; last event: ")
+    assert result["reason"].startswith(f"the worker was killed by SIGINT; its last output: {OPENBLAS[0]}; last event: ")
     assert "it was refused a thread (threads and processes: " in result["reason"]
 
 

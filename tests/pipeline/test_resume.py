@@ -42,7 +42,7 @@ def test_results_that_are_torn_or_gone_are_made_again_and_no_worker_is_started_f
     assert "0 trials to run" in planned.stdout
     done = run_in(unreported, *asked)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("made from the trial's files, nothing is measured again") == 2
+    assert done.stdout.count("rebuilt from the trial's files, nothing is measured again") == 2
     assert "2 of 2 trials are finished" in done.stdout
     assert stored(tmp_path) == results and raw(tmp_path) == files
     assert (first.parent / "result-unreadable-1.json").read_bytes() == results[first.parent.name][:200]

@@ -255,7 +255,7 @@ def test_ctrl_c_leaves_no_worker_and_loses_no_finished_trial(tmp_path: Path, lea
     runner.send_signal(signal.SIGINT)
     _, told = runner.communicate(timeout=30)
     assert runner.returncode == 130
-    assert "The same command goes on" in told
+    assert "The same command continues" in told
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     assert len(trial_folders(tmp_path)) == 1
     done = run_in(lean, *arguments)
@@ -297,7 +297,7 @@ def test_results_folder_is_not_taken_for_one_of_the_checkout(tmp_path: Path, for
     assert (tmp_path / name / "report" / "report.md").exists()
     assert not (ROOT / name).exists() and not (forgetful / name).exists()
     again = asked(PYTHONIOENCODING="ascii")
-    assert again.returncode == 0 and "[b]x[/i]: left out" in again.stdout
+    assert again.returncode == 0 and "[b]x[/i]: not run again" in again.stdout
 
 
 def test_a_full_or_foreign_disk_is_one_line_and_no_traceback(tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ def test_disturbed_trials_are_tried_once_more_at_the_end_and_alone_they_are_no_f
     cells = by_cell(results)
     assert [result["status"] for result in cells.values()] == ["contended"] * 2, done.stdout
     assert done.stdout.count("What helps: ") == done.stdout.count("OMP_WAIT_POLICY=PASSIVE") == 1
-    assert "2 disturbed trials are tried once more; each attempt is kept" in done.stdout
+    assert "2 disturbed trials are run once more; each attempt is kept" in done.stdout
     aside = [json.loads(path.read_text()) for path in results.glob("attempts/*/result.json")]
     assert [attempt["status"] for attempt in aside] == ["contended"] * 2
     assert "2 of 2 trials contended: their speed, usage, energy, power and times are withheld" in done.stdout

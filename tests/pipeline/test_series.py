@@ -85,8 +85,8 @@ def test_one_series_is_run_alone_and_the_next_run_adds_the_others(lean: Path, as
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--optimizer", "sgd"), "--optimizer: study three says it by series (sgd, adam, parts, twice): leave it out"),
-        (("--batch-size", "5"), "--batch-size 5: the series of study three have 4, 8: name some of those"),
+        (("--optimizer", "sgd"), "--optimizer: study three sets it per series (sgd, adam, parts, twice): leave it out"),
+        (("--batch-size", "5"), "--batch-size 5: the series of study three have 4, 8: choose from those"),
         (("--series", "admam"), "unknown series 'admam': did you mean adam?"),
         (("--until-stable",), "--until-stable: study three has the series sgd, adam, parts, twice: choose one of them"),
     ],
@@ -112,7 +112,7 @@ def test_series_that_differ_by_their_threads_alone_are_refused_where_there_are_n
     study.write_text(f'summary = "x"\ndevice = "cpu"\n{series}', encoding="utf-8")
     refused = run_in(lean, "--study", study, "--isolation", "here", "--framework", "numpy", "--plan")
     assert refused.returncode == 2, refused.stdout
-    assert f"series every trains what some trains, in {cores} thread(s) on this machine" in refused.stderr
+    assert f"series every trains the same as some, in {cores} thread(s) on this machine" in refused.stderr
 
 
 @pytest.mark.parametrize("study", [name for name in list_studies() if name.endswith("-cpu")])

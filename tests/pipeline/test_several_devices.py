@@ -53,7 +53,7 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
     (inputs,) = {str(result["spec"]["inputs"]) for result in cells.values()}
     assert inputs
     report = (results / "report" / "report.md").read_text()
-    assert "devices 2 in data parallel, batch sizes are a device's" in report
+    assert "devices 2 in data parallel, batch sizes are per device" in report
     one = run_in(forgetful, *asked, "--results", results)
     assert one.returncode == 0, one.stdout + one.stderr
     report = (results / "report" / "report.md").read_text()
@@ -65,8 +65,8 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
 
 @pytest.mark.real
 @pytest.mark.parametrize(("more", "said"), [
-    (("--accumulate", 2), "accumulates no gradients here"),  # by each framework: tests/conformance/test_devices.py
-    (("--precision", "bfloat16"), "nobody has held it against one device"),  # all say it by one function
+    (("--accumulate", 2), "cannot accumulate gradients here"),  # by each framework: tests/conformance/test_devices.py
+    (("--precision", "bfloat16"), "never compared with one device"),  # all say it by one function
 ])  # fmt: skip
 def test_what_several_devices_cannot_do_is_unsupported_with_its_reason(
     more: tuple[object, ...], said: str, tmp_path: Path, with_bfloat16: Path

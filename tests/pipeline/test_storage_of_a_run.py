@@ -50,7 +50,7 @@ def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Pa
         printed, told = run.communicate(timeout=120)
     assert run.returncode == 1, printed + told
     assert [line for line in told.splitlines() if line.startswith("runner: ")] == told.splitlines()
-    assert f"{results}: removed or moved in mid-run" in told
+    assert f"{results}: removed or moved during the run" in told
     assert len(by_cell(tmp_path / "moved")) == 1
     (tmp_path / "results").mkdir(exist_ok=True)
     shutil.rmtree(results)

@@ -66,7 +66,7 @@ def test_each_split_of_an_update_is_a_row_of_one_table_and_the_gate_holds_all_of
         assert all(check["passed"] for check in result["checks"] if check["name"] in (CheckName.GATE, *LATE_NAMES))
         assert result["first_losses"] == pytest.approx(stored[0]["first_losses"], rel=1e-5)
     report = (results / "report" / "report.md").read_text()
-    assert "Accumulation: updates of 48 images in parts" in report and "accumulation 2 batches an update" in report
+    assert "Accumulation: updates of 48 images in parts" in report and "accumulation 2 batches per update" in report
     (rates,) = (results / "inputs").glob("rates-b48-*.npy")
     assert np.load(rates).shape == (4,)
 

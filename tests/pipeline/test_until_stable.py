@@ -64,7 +64,7 @@ def test_repeats_stop_where_they_should_and_do_not_start_again(
     done = run_in(folder, *COMMAND, "--until-stable", "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "numpy batch 32: stable after 7 repeats, ±" in done.stdout
-    assert "± of a stable cell holds the true mean, by simulation, in" in " ".join(done.stdout.split())
+    assert "± of a stable cell contains the true mean, by simulation, in" in " ".join(done.stdout.split())
     assert repeats(results) == again
     (cell,) = json.loads((results / "stable.json").read_text())["cells"]
     assert (cell["framework"], cell["batch_size"], cell["repeats"], cell["ended"]) == ("numpy", 32, 7, "stable")
@@ -74,7 +74,7 @@ def test_the_plan_does_not_give_an_open_number_for_certain(tmp_path: Path) -> No
     done = run_runner(*COMMAND, "--until-stable", "--plan", "--results", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "5 trials to run" in done.stdout
-    assert "single repeats up to 10 in all: their number is open" in done.stdout
+    assert "single repeats until stable, at most 10 in all" in done.stdout
 
 
 def test_a_limit_below_the_repeats_is_refused(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def results_of(folder: Path) -> dict[str, TrialResult]:
 @pytest.mark.parametrize(
     ("framework", "told"),
     [
-        ("doubled", "the first gradients agree, what 1 step changed in dense1/bias differs by "),
+        ("doubled", "the first gradients agree, the change of dense1/bias over 1 step differs by "),
         ("dimmed", "first layer that differs: conv1, its output by "),
     ],
 )
@@ -195,7 +195,7 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path: Pat
         return done.returncode, {name: (one.status, one.reason, one.checks[-1]) for name, one in found.items()}
 
     apart, together = tmp_path / "apart", tmp_path / "together"
-    alone = "nothing to hold it against: no other framework; without the referee: the workload is too large for it"
+    alone = "nothing to compare with: no other framework; without the referee: the workload is too large for it"
     assert run(apart, "numpy") == (0, {"numpy": (Status.OK, None, Check(CheckName.GATE, False, alone))})
     measured = results_of(apart)["numpy"]
     code, told = run(apart, "doubled")
@@ -205,7 +205,7 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path: Pat
         status, reason, check = told[name]
         assert status == Status.UNVERIFIED and reason and check == Check(CheckName.GATE, False, reason, (other,))
         assert reason.startswith(
-            f"differs from {other}: the first gradients agree, what 1 step changed in dense1/bias differs by "
+            f"differs from {other}: the first gradients agree, the change of dense1/bias over 1 step differs by "
         )
     rewritten = results_of(apart)["numpy"]
     assert replace(rewritten, status=measured.status, reason=measured.reason, checks=measured.checks) == measured

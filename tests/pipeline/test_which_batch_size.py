@@ -27,10 +27,10 @@ BAD = {
     "global batch below 1": (["--global-batch", "-8"], "--global-batch -8: must be 1 or more"),
     "accuracy in percent": (["--target-accuracy", "60"], "must be a share above 0 and up to 1"),
     "unknown framework": (["--framework", "pytorhc"], "did you mean pytorch"),
-    "largest of several processes": (["--devices", "2"], "--devices 2: a memory limit of each process says nothing"),
+    "largest of several processes": (["--devices", "2"], "--devices 2: a memory limit per process does not limit"),
     "parts on several devices": (
         ["--devices", "2", "--answer", "fastest", "--global-batch", "64"],
-        "--devices 2: several devices accumulate no gradients",
+        "--devices 2: several devices cannot accumulate gradients",
     ),
     "blocks of steps": (["--blocks", "127,128,129"], "--blocks: not for batch-size"),
     "sizes that nothing trains": (["--batch-size", "128"], "add --then-train or --target-accuracy"),
@@ -64,9 +64,10 @@ def test_a_plan_says_what_is_tried_by_which_limit_and_how_long_and_starts_nothin
     assert (done.returncode, results.exists()) == (0, False), done.stderr
     lines = done.stdout.splitlines()
     assert re.match(
-        r"numpy: largest into 700 MiB by a .+ \(the same in a run\): about \d+ trials .+, about \d+", lines[0]
+        r"numpy: largest that fits into 700 MiB, a .+ \(a run has the same limit\): about \d+ trials .+, about \d+",
+        lines[0],
     )
-    assert re.match(r"numpy: fastest of 1 to 64 images, .+: about \d+ trials", lines[1])
+    assert re.match(r"numpy: fastest from 1 to 64 images, .+: about \d+ trials", lines[1])
     assert lines[2].startswith("then every framework trains at batch sizes 4, the largest, the fastest: up to 9 trials")
     assert re.match(r"about .+ in all; a rough guess", lines[3]) and len(lines) == 4
 
@@ -205,9 +206,9 @@ def test_own_code_gets_its_answers_its_checks_and_the_word_that_it_is_compared_w
     (found,) = stored["frameworks"]
     assert found["fastest"]["batch_size"] and found["noise"]["noise_scale"]
     assert (found["noise"]["cautions"], found["noise"]["reason"]) == (["own-code"], None)
-    assert all(each["reason"] == "own code, not compared" for each in found["judged"]) and found["judged"]
-    assert stored["conditions"]["workload"] == "net (own code, not compared)"
-    assert "Train with plain at batch size" in done.stdout and "(own code, not compared)" in done.stdout
+    assert all(each["reason"] == "custom code, not compared" for each in found["judged"]) and found["judged"]
+    assert stored["conditions"]["workload"] == "net (custom code, not compared)"
+    assert "Train with plain at batch size" in done.stdout and "(custom code, not compared)" in done.stdout
     for result in by_cell(results).values():
         passed = {check["name"]: check["passed"] for check in result["checks"]}
         assert passed[CheckName.SAME_LOSSES] and passed[CheckName.OWN_EVALUATION]
@@ -237,5 +238,5 @@ def test_own_code_on_several_devices_is_refused_in_one_line(plain: tuple[object,
     model = ("--model", f"plain={tmp_path / 'net.py'}:make")
     refused = run_runner("batch-size", *plain, *model, "--devices", 2, "--results", tmp_path / "results")
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
-    assert "--devices 2: own code (--model) trains on one device" in refused.stderr
+    assert "--devices 2: custom code (--model) trains on one device" in refused.stderr
     assert not (tmp_path / "results").exists()

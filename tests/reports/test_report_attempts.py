@@ -143,7 +143,7 @@ def test_the_check_notes_earlier_attempts_and_finds_what_was_changed_in_one(tmp_
 
 def test_a_size_that_was_skipped_is_a_cell_that_says_so_with_its_reason_and_no_fault(tmp_path: Path) -> None:
     run_trial(tmp_path, trial("pytorch", 32))
-    why = "batch size 64 ran out of memory (asked 2 GiB); --try-all runs this one"
+    why = "batch size 64 ran out of memory (asked 2 GiB); add --try-all to run it"
     stored.store(tmp_path, ended(Status.OUT_OF_MEMORY, "asked 2 GiB", batch_size=64))
     stored.store(tmp_path, ended(Status.SKIPPED, why, batch_size=128))
     made = make(tmp_path, tmp_path / "report")

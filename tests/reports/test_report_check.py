@@ -420,9 +420,9 @@ def test_idle_time_in_a_mean_is_told_with_how_far_it_moves_it(tmp_path: Path) ->
             plain("time,memory_mib,gpu", [row / 10 for row in range(60)], GOOD).replace(",3", ",0,3"),
             ["memory_mib: all 60 values are 0"],
         ),
-        (nvidia_smi(GOOD[:9]), ["too short: 8.00 s, 9 samples; 5 s and 10 samples are wanted"]),
-        (nvidia_smi(GOOD[:20], 0.1), ["too short: 1.90 s, 20 samples; 5 s and 10 samples are wanted"]),
-        (nvidia_smi(GOOD[:1]), ["too short: 0.00 s, 1 samples; 5 s and 10 samples are wanted"]),
+        (nvidia_smi(GOOD[:9]), ["too short: 8.00 s, 9 samples; 5 s and 10 samples are required"]),
+        (nvidia_smi(GOOD[:20], 0.1), ["too short: 1.90 s, 20 samples; 5 s and 10 samples are required"]),
+        (nvidia_smi(GOOD[:1]), ["too short: 0.00 s, 1 samples; 5 s and 10 samples are required"]),
         (
             plain("t,gpu", [0, 1, 2, 2, 4, 3, 6, 7, 8, 9, 10], GOOD[:11]),
             ["times do not increase: 2 of 10 steps, the first before row 4"],

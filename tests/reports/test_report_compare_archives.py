@@ -123,7 +123,7 @@ def cut(path: Path) -> None:
         (lambda path: path.write_bytes(b""), "not the archive of a results folder"),
         (lambda path: path.write_bytes(b"PK\3\4 no archive"), "not the archive of a results folder"),
         (lambda path: path.write_bytes(lzma.compress(b"no archive")), "not the archive of a results folder"),
-        (cut, "it ends too early"),
+        (cut, "it is cut short"),
         (leading_out, "results/../../escaped is not a results file"),
         (linked_out, "results/trials is not a plain file"),
         (with_code, "results/trials/a/model.py is not a results file"),

@@ -39,7 +39,7 @@ def test_every_file_of_a_table_of_cells_says_so_whatever_the_cell_holds(tmp_path
 def test_its_accuracy_is_held_against_nobodys_and_it_is_told_apart_from_what_nobody_looked_at(tmp_path: Path) -> None:
     trials = [own(name, 32, repeat) for name in ("pytorch@a", "pytorch@b") for repeat in range(3)]
     built = make(store(tmp_path, *trials), tmp_path / "report")
-    assert "Accuracy parity is not stated: own code, not compared." in built.markdown
+    assert "Accuracy parity is not stated: custom code, not compared." in built.markdown
     assert list(rows(tmp_path / "report" / "speed.md"))[1:] == ["PyTorch @a", "PyTorch @b"]
     assert not (tmp_path / "report" / "parity.md").exists()
     assert all(check.name != CheckName.GATE for check in own().checks)

@@ -110,7 +110,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
             lambda data: data["figures"]["cpu_percent"].update(value="71"),
             "figures.cpu_percent: Expected `int | float | null`, got `str` - at `$.value`",
         ),
-        (lambda data: data["figures"]["cpu_percent"].update(value=float("nan")), "NaN is no JSON number"),
+        (lambda data: data["figures"]["cpu_percent"].update(value=float("nan")), "NaN is not a JSON number"),
         (lambda data: data["figures"].update(cpu_percent=71), "not a trial result"),
         (
             lambda data: data["figures"]["test_accuracy"].update(value=71.0),

@@ -104,7 +104,7 @@ def test_what_is_accumulated_stands_in_the_conditions_and_apart_from_what_is_not
     made = told(tmp_path, *SPLITS[:2])
     assert len(made.report.chapters) == 2
     headings = {chapter.heading.rpartition("; ")[2] for chapter in made.report.chapters}
-    assert headings == {"accumulation none", "accumulation 4 batches an update"}
+    assert headings == {"accumulation none", "accumulation 4 batches per update"}
     alone = told(tmp_path / "alone", SPLITS[0])
     assert "ccumulation" not in alone.markdown
 
@@ -125,4 +125,4 @@ def test_batchnorm_is_told_where_batches_are_accumulated_and_nowhere_else(tmp_pa
     chapters = told(tmp_path, *trials).report.chapters
     normalised = {chapter.heading for chapter in chapters if NORMALISED in chapter.conditions}
     assert len(chapters) == 4 and len(normalised) == 1
-    assert "resnet-18" in (heading := normalised.pop()) and "4 batches an update" in heading
+    assert "resnet-18" in (heading := normalised.pop()) and "4 batches per update" in heading

@@ -129,7 +129,7 @@ FORGERIES = {
     "later losses": Forgery(events(lambda event: losses(event, 1, 0.9)), CLAIMED),
     "an accuracy of all epochs": Forgery(events(lambda event: accuracy(event, 5)), CLAIMED),
     "an accuracy that no images give": Forgery(events(lambda event: accuracy(event, 0.5)), "is not a whole number"),
-    "events out of order": Forgery(with_built_moved, "is before that of the line before"),
+    "events out of order": Forgery(with_built_moved, "is earlier than in the line before"),
     "a faster clock of the worker": Forgery(faster_clock(1.3, samples=True), "its last event is"),
     "a faster clock of everything": Forgery(faster_clock(1.3), "no more cores than allotted"),
     "the same, with processor time": Forgery(slowed(), "can be sampled in its time"),

@@ -298,7 +298,7 @@ def test_a_trial_that_diverged_shows_its_speed_with_a_mark_and_no_accuracy(tmp_p
     out = report(tmp_path, steady, diverged)
     speed = number(out / "speed.csv", "mxnet", 32)
     assert speed["median"] == str(diverged.figures["images_per_s"].value)
-    assert speed["notes"] == "diverged: the loss of step 3 is no number"
+    assert speed["notes"] == "diverged: the loss of step 3 is not a number"
     assert rows(out / "accuracy.md")["MXNet"] == ["diverged"]
     assert number(out / "accuracy.csv", "mxnet", 32)["status"] == "diverged"
     assert number(out / "speed.csv", "pytorch", 32)["notes"] == ""

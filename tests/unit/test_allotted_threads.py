@@ -58,7 +58,7 @@ def test_the_default_is_the_least_of_what_is_left_and_that_is_said(
 
 def test_more_threads_than_the_callers_wish_are_taken_aloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert threads(4, tmp_path) == (4, ["--threads 4 goes before OMP_NUM_THREADS=2"])
+    assert threads(4, tmp_path) == (4, ["--threads 4 overrides OMP_NUM_THREADS=2"])
     assert threads(1, tmp_path) == (1, [])
 
 

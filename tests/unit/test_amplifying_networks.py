@@ -84,7 +84,7 @@ def test_an_update_that_is_twice_as_large_and_a_layer_that_is_off_by_a_thousandt
 ) -> None:
     right = of("pytorch", network)
     doubled = moved(right, "updates", next(reversed(right.gradients)), 1.0)
-    assert "what 1 step changed" in str(find_difference(doubled, measured(network)))
+    assert "over 1 step differs" in str(find_difference(doubled, measured(network)))
     for layer in right.outputs:
         off = moved(right, "outputs", layer, 1e-3)
         assert f"layer that differs: {layer}" in str(find_difference(off, measured(network)))

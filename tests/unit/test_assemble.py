@@ -262,7 +262,7 @@ def with_window(**data: Any) -> Timed:
 
 def test_a_trial_with_a_loss_that_is_no_number_is_diverged_and_says_at_which_step(tmp_path: Path) -> None:
     result = result_of(tmp_path, with_window(diverged_step=3), busy_window())
-    assert (result.status, result.reason) == (Status.DIVERGED, "the loss of step 3 is no number")
+    assert (result.status, result.reason) == (Status.DIVERGED, "the loss of step 3 is not a number")
     assert result.figures["diverged_step"].value == 3 and result.figures["images_per_s"].value == 800
     steady = result_of(tmp_path / "steady", with_window(diverged_step=None), busy_window())
     assert steady.status == Status.OK
@@ -340,7 +340,7 @@ def test_company_on_the_device_is_marked(tmp_path: Path, gpu_spec: TrialSpec) ->
             WorkerOutcome(-signal.SIGKILL, False, 5),
             False,
             Status.FAILED,
-            "SIGKILL; it last said: last line; last event",
+            "SIGKILL; its last output: last line; last event",
         ),
         (WorkerOutcome(-signal.SIGKILL, False, 5), True, Status.OUT_OF_MEMORY, "oom_kill"),
         (WorkerOutcome(-signal.SIGSEGV, False, 5), False, Status.FAILED, "SIGSEGV"),

@@ -272,7 +272,7 @@ def test_a_worker_that_the_kernel_killed_for_memory_at_its_end_is_not_blamed_for
     worker = json.loads((measured / ATTEMPT_FILE).read_text())["worker"]
     changed(measured, end=None, worker=worker | {"exit_code": -signal.SIGKILL, "out_of_memory": True})
     end = rebuild.read_end(EndReferee(PROJECT), measured, SPEC, 10**9)
-    assert end["missing"] == Missing.MEMORY and "for want of memory" in end["reason"]
+    assert end["missing"] == Missing.MEMORY and "for lack of memory" in end["reason"]
     result = rebuild.rebuild_result(measured)
     assert result is not None and result.status is Status.OK
     (check,) = [check for check in result.checks if check.name == CheckName.ENDED_WELL]
@@ -303,7 +303,7 @@ def test_a_trial_that_was_not_measured_to_its_end_has_no_result_made_up(measured
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda folder: (folder / ATTEMPT_FILE).unlink(), "attempt.json: there is none"),
+        (lambda folder: (folder / ATTEMPT_FILE).unlink(), "attempt.json: the file is missing"),
         (lambda folder: (folder / ATTEMPT_FILE).write_text('{"started_at": 3}'), "attempt.json: "),
         (lambda folder: (folder / JOB_FILE).write_text("[]"), "job.json: "),
         (lambda folder: (folder / JOB_FILE).unlink(), "job.json: "),
@@ -323,7 +323,7 @@ def test_what_a_result_cannot_be_made_of_is_named(measured: Path, change: Callab
 def test_files_of_another_trial_give_no_result(measured: Path) -> None:
     other = measured.with_name(make_spec(batch_size=8).id)
     shutil.copytree(measured, other)
-    with pytest.raises(ValueError, match=f"job.json: it asks for {measured.name}"):
+    with pytest.raises(ValueError, match=f"job.json: it is the job of {measured.name}"):
         rebuild.rebuild_result(other)
 
 
@@ -376,7 +376,7 @@ def test_a_lost_result_is_made_again_at_the_start_of_a_run_which_says_so(measure
     (measured / RESULT_FILE).write_bytes(before[:99])
     (measured / END_FILE).write_bytes(b"")
     opened, printed = session_of(tmp_path, [SPEC])
-    told = r"made from the trial's files, nothing is measured again"
+    told = r"rebuilt from the trial's files, nothing is measured again"
     assert measured.name in printed.getvalue() and told in printed.getvalue()
     assert (measured / RESULT_FILE).read_bytes() == before
     assert not (measured / END_FILE).exists()
@@ -404,7 +404,7 @@ def test_a_result_of_another_trial_in_the_folder_is_named(tmp_path: Path) -> Non
     folder = stored(tmp_path, result_of())
     write_json(folder / RESULT_FILE, result_of(batch_size=8).to_json())
     opened, printed = session_of(tmp_path, [SPEC])
-    assert "it is of the trial" in printed.getvalue() and opened.known == {}
+    assert "it belongs to the trial" in printed.getvalue() and opened.known == {}
 
 
 @pytest.mark.usefixtures("quiet")
@@ -557,7 +557,7 @@ def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what
     engine: Any = LosingEngine(sent)
     (told,) = Sweep(opened, plan(SPEC), engine).run()
     assert told.status is Status.CONTENDED and not engine.arriving
-    assert "3 times it did not come back from its node: the node is gone" in printed.getvalue()
+    assert "its node returned no result 3 times: the node is gone" in printed.getvalue()
     assert (results / "trials" / SPEC.id / "samples.csv").read_text() == "of 1"
     assert [each.status for each in load.read(results).results] == [Status.CONTENDED]
 
@@ -602,7 +602,7 @@ def test_a_run_that_ended_before_it_asked_what_memory_holds_is_made_whole_by_the
     opened, printed = session_of(tmp_path, [SPEC])
     finished = plan(SPEC).with_stored(opened.known.values())
     (result,) = opened.run(finished)
-    assert asked_for_memory == [SPEC] and "numpy: what its memory holds" in printed.getvalue()
+    assert asked_for_memory == [SPEC] and "numpy: measuring what its memory holds" in printed.getvalue()
     assert (result.figures["steps_peak_bytes"].value, result.figures["workspace_bytes"].value) == (70, 8)
     assert result == TrialResult.from_json(json.loads((measured / RESULT_FILE).read_text()))
     changed_figures = {name for name, figure in result.figures.items() if figure != before.figures[name]}
@@ -660,7 +660,7 @@ def test_a_trial_whose_files_tell_less_than_before_keeps_its_result_and_the_othe
     assert [result.figures["steps_peak_bytes"].value for result in (first, second)] == [None, 70]
     kept = TrialResult.from_json(json.loads((tmp_path / "trials" / specs[0].id / RESULT_FILE).read_text()))
     assert kept.figures == first.figures
-    assert f"{specs[0].id}: nothing is added of its memory: " in " ".join(printed.getvalue().split())
+    assert f"{specs[0].id}: its memory contents were not added: " in " ".join(printed.getvalue().split())
 
 
 @pytest.mark.usefixtures("quiet")
@@ -717,7 +717,7 @@ def test_sizes_larger_than_one_that_ran_out_of_memory_are_skipped_with_that_reas
     results = {result.spec.cell.batch_size: result for result in opened.run(plan(*specs))}
     assert [spec.cell.batch_size for spec in ran] == [64, 32]
     assert results[128].status is Status.SKIPPED and results[128].figures == {}
-    assert results[128].reason == "batch size 64 ran out of memory (asked 9, available 4); --try-all runs this one"
+    assert results[128].reason == "batch size 64 ran out of memory (asked 9, available 4); add --try-all to run it"
 
 
 @pytest.mark.usefixtures("quiet")

@@ -124,7 +124,7 @@ def test_members_of_other_names_are_no_images_and_counted(tmp_path: Path) -> Non
     images = found(tmp_path, test_all=True, others=dict.fromkeys(odd, picture))
     assert not any("7777" in name for members in images.members.values() for name in members)
     assert [len(members) for members in images.members.values()] == [1200, 406]
-    assert images.notes[-1].startswith(f"{len(odd)} members of the archive are no PetImages/Cat/N.jpg")
+    assert images.notes[-1].startswith(f"{len(odd)} members of the archive are not PetImages/Cat/N.jpg")
 
 
 BROKEN: Mapping[str, tuple[bytes, str]] = {
@@ -190,10 +190,10 @@ def unusual(path: Path) -> None:
 
 
 REFUSED = {
-    cut: "no zip archive, or not all of one",
-    empty: "no zip archive, or not all of one",
-    renamed: "no kagglecatsanddogs_\\*.zip in .*; it is not downloaded: fetch .* and name its folder by --data-dir",
-    doubled: "kagglecatsanddogs_3367a.zip, kagglecatsanddogs_5340.zip in .*; name one of them by --data-dir",
+    cut: "not a zip archive, or incomplete",
+    empty: "not a zip archive, or incomplete",
+    renamed: "no kagglecatsanddogs_\\*.zip in .*; it is not downloaded here: fetch .* name its folder with --data-dir",
+    doubled: "kagglecatsanddogs_3367a.zip, kagglecatsanddogs_5340.zip in .*; name one of them with --data-dir",
     twice: "PetImages/Dog/5.jpg is in it twice",
     unusual: "PetImages/Dog/7777.jpg is encrypted, or packed in an unusual way",
 }
@@ -209,7 +209,7 @@ def test_an_archive_that_is_not_whole_or_not_one_is_refused_in_a_line(change: ob
 
 
 def test_too_few_sound_images_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"999 sound images in PetImages/Cat/, 1,000 are the least"):
+    with pytest.raises(DataError, match=r"999 sound images in PetImages/Cat/; at least 1,000 are needed"):
         found(tmp_path, count=999)
 
 

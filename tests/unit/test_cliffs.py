@@ -64,7 +64,7 @@ def test_one_small_size_that_was_measured_hides_no_fall() -> None:
 def test_the_best_itself_is_no_warning() -> None:
     found = Machine(falling(1.0)).compare(64, {64: [1000.0, 1010.0], 16: [500.0]})
     assert (found.compared.verdict, found.falls) == (SizeVerdict.BEST, False)
-    assert found.words == "1,005 images/s there, the best that was measured"
+    assert found.words == "1,005 images/s there, the best measured"
 
 
 @for_each("share, noise, verdict", [

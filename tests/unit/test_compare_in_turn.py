@@ -61,7 +61,7 @@ def test_two_builds_are_two_sides_of_their_framework_alone(project: Project, tmp
     ("words", "named"),
     [
         (["first", "first"], "first and first are the same commit"),
-        (["first", "nowhere"], "nowhere: no commit of"),
+        (["first", "nowhere"], "nowhere: not a commit of"),
         (["third", "second"], "third: it needs other packages than this checkout (adapters/numpy/environment.toml)"),
         (["first", f"numpy={sys.executable}"], "give two commits, or two builds"),
         ([f"numpy={sys.executable}"] * 2, "are the same interpreter"),

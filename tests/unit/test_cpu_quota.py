@@ -116,7 +116,7 @@ def test_without_a_quota_nothing_is_read_and_nothing_is_made_up(plant: Callable[
     assert [figure.value for figure in figures.values()] == [None, None]
     assert all("no control group" in (figure.reason or "") for figure in figures.values())
     older = cpu_quota(EVENTS, polled(), make_spec(), {})
-    assert all("no account" in (figure.reason or "") for figure in older.values())
+    assert all("no report" in (figure.reason or "") for figure in older.values())
 
 
 def polled(used_cores: float = 0.09, throttled_per_s: float = 0.62) -> Samples:

@@ -60,7 +60,7 @@ def test_the_archive_is_decoded_for_a_plan_as_for_the_run(workload: str, shape: 
 
 
 def test_a_folder_of_ones_own_leaves_nothing_over_and_a_missing_archive_says_what_to_fetch(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"--test-all: data set \./photos leaves no images over"):
+    with pytest.raises(BadInput, match=r"--test-all: data set \./photos has no images left over"):
         asked("--dataset", "./photos", "--test-all")
-    with pytest.raises(DataError, match="it is not downloaded: fetch Microsoft's"):
+    with pytest.raises(DataError, match="it is not downloaded here: fetch Microsoft's"):
         asked("--workload", "cats-dogs-cnn", "--dataset", "cats-dogs", "--data-dir", tmp_path)

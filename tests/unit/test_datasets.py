@@ -191,7 +191,7 @@ def test_idx_is_read_by_its_header(tmp_path: Path) -> None:
 def test_what_is_no_idx_file_of_bytes_is_refused(tmp_path: Path, start: bytes) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(start))
-    with pytest.raises(DataError, match="no IDX file") as caught:
+    with pytest.raises(DataError, match="not an IDX file") as caught:
         _read_idx(path)
     assert str(path) in str(caught.value)
 

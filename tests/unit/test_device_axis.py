@@ -25,7 +25,7 @@ def test_trials_on_several_devices_have_ids_and_files_of_their_own() -> None:
     spec = make_spec()
     several = [varied(spec, devices=count) for count in (1, 2, 4)]
     assert len({each.id for each in several}) == len({each.memory_id for each in several}) == 3
-    assert len({each.probe_id for each in several}) == 1, "a probe is of one device"
+    assert len({each.probe_id for each in several}) == 1, "probes use one device"
     assert [(each.part, each.global_batch) for each in several] == [(None, 32), (None, 64), (None, 128)]
     assert len({describe_batches(each) for each in several}) == 3, (
         "losses are compared with those of the same batches alone"

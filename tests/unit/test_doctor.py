@@ -49,7 +49,7 @@ def test_processor_card_and_null_device_are_looked_at(tmp_path: Path) -> None:
     bad(machine.check_processor(MACHINE | {"cpu_flags": []}), State.WARNING, "none of")
     bad(machine.check_processor(MACHINE | {"cpu_limit_cores": 1.5}), State.WARNING, "a share of 1.5")
     assert machine.check_processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
-    fine(machine.check_gpu([], tmp_path), "none by NVIDIA")
+    fine(machine.check_gpu([], tmp_path), "no NVIDIA GPU")
     fine(machine.check_gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
     left = machine.check_gpu([Gpu("GPU-1", "H100", "1", "12.4", 2**30)], tmp_path, ["1: GPU is lost"])
     fine(left, "H100", "refused to this process: 1: GPU is lost")
@@ -195,18 +195,18 @@ def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path
 
 
 def test_a_damaged_data_set_is_a_problem_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
-    fine(project.check_data(tmp_path), "cifar10 not there", "mnist not there")
+    fine(project.check_data(tmp_path), "cifar10 missing", "mnist missing")
     first, *rest = DATASETS["mnist"].files
     put(tmp_path, first.path, "")
-    assert f"mnist in part, 1 of {1 + len(rest)} files" in project.check_data(tmp_path).text
+    assert f"mnist incomplete, 1 of {1 + len(rest)} files" in project.check_data(tmp_path).text
     for file in rest:
         put(tmp_path, file.path, "")
     bad(project.check_data(tmp_path), State.PROBLEM, f"mnist damaged ({first.path})")
 
 
 def test_the_disk_is_tried_and_nothing_is_left_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "MiB are safe there in" in project.check_disk(tmp_path).text
-    assert "was not tried" in project.check_disk(tmp_path / "not" / "there").text
+    assert "MiB are written and synced in" in project.check_disk(tmp_path).text
+    assert "was not measured" in project.check_disk(tmp_path / "not" / "there").text
     assert list(tmp_path.iterdir()) == []
     for free, state in ((2**20, State.PROBLEM), (2**29, State.WARNING)):
         status = os.statvfs_result((4096, 4096, 10**9, free // 4096, free // 4096, 10**9, 10**8, 10**8, 0, 255))

@@ -88,7 +88,7 @@ def test_a_download_is_what_was_served_and_is_not_fetched_again(server: Server, 
 
 def test_broken_off_download_goes_on_where_it_broke_off(server: Server, tmp_path: Path) -> None:
     server.cut = 300_000
-    with pytest.raises(DataError, match="run again to go on"):
+    with pytest.raises(DataError, match="run again to continue"):
         fetch(dataset(server), tmp_path, QUIET)
     have = (tmp_path / "data.bin.part").stat().st_size
     assert 0 < have <= 300_000 and not (tmp_path / "data.bin").exists()

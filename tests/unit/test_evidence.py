@@ -138,24 +138,24 @@ MISTAKES = {
     "bias not trained": (BiasLeftAlone(), "outputs and loss agree, the gradient of dense1/bias differs by "),
     "learning rate doubled": (
         Mistaken(optimizer=lambda optimizer: replace(optimizer, learning_rate=2 * optimizer.learning_rate)),
-        "the first gradients agree, what 1 step changed in dense2/bias differs by ",
+        "the first gradients agree, the change of dense2/bias over 1 step differs by ",
     ),
     "partial batch not trained on": (
         PartialBatchSkipped(),
-        "the first gradients agree, what 2 steps changed in dense2/bias differs by ",
+        "the first gradients agree, the change of dense2/bias over 2 steps differs by ",
     ),
     "partial batch as if full": (
         PartialBatchAsIfFull(),
-        "the first gradients agree, what 2 steps changed in dense2/bias differs by ",
+        "the first gradients agree, the change of dense2/bias over 2 steps differs by ",
     ),
-    "weight decay": (WeightDecay(), "the first gradients agree, what 1 step changed in dense2/kernel differs by "),
+    "weight decay": (WeightDecay(), "the first gradients agree, the change of dense2/kernel over 1 step differs by "),
     "momentum forgotten": (
         MomentumForgotten(),
-        "the first gradients agree, what 2 steps changed in dense2/bias differs by ",
+        "the first gradients agree, the change of dense2/bias over 2 steps differs by ",
     ),
     "running statistics the other way round": (
         Mistaken(workload=swapped_momenta),
-        "the first gradients agree, what 1 step changed in norm/running_mean differs by ",
+        "the first gradients agree, the change of norm/running_mean over 1 step differs by ",
     ),
     "dropout in evaluation": (
         DropoutInEvaluation(),
@@ -200,7 +200,7 @@ KINDS: list[tuple[str, Any, float, str]] = [
         "updates",
         "conv2/kernel",
         UPDATES,
-        "the first gradients agree, what 1 step changed in conv2/kernel differs by {}",
+        "the first gradients agree, the change of conv2/kernel over 1 step differs by {}",
     ),
     ("losses", 2, LOSSES, "the first gradients agree, the loss of step 3 differs by {}"),
     (
@@ -325,7 +325,7 @@ def test_an_update_is_known_no_better_than_float32_holds_the_weights() -> None:
     heavier = everywhere(expected, lambda e: replace(e, sizes={**e.sizes, "norm/gamma": 1e6 * size}))
     found = moved(expected, "updates", "norm/gamma", 0.25 * 1e6 * units)
     assert 0.25 * 1e6 * units > UPDATES
-    assert "changed in norm/gamma differs" in str(find_difference(found, Truth(expected, expected)))
+    assert "the change of norm/gamma over" in str(find_difference(found, Truth(expected, expected)))
     assert find_difference(found, Truth(heavier, heavier)) is None
 
 
@@ -333,11 +333,11 @@ def test_updates_are_compared_but_for_a_gradient_that_is_only_rounding() -> None
     """Adam makes a whole step of it."""
     expected = truth().expected
     assert find_difference(moved(expected, "updates", "conv1/bias", 1e6), truth()) is None
-    assert "changed in conv2/bias differs" in str(
+    assert "the change of conv2/bias over" in str(
         find_difference(moved(expected, "updates", "conv2/bias", 1e6), truth())
     )
     found = moved(truth().expected, "updates", "norm/running_variance", 2 * UPDATES)
-    assert "what 1 step changed in norm/running_variance differs" in str(find_difference(found, truth()))
+    assert "the change of norm/running_variance over 1 step differs" in str(find_difference(found, truth()))
 
 
 def test_the_layer_named_is_the_first_computed_and_the_gradient_the_one_nearest_to_the_loss() -> None:
@@ -367,23 +367,23 @@ def test_what_is_computed_earlier_is_told_first() -> None:
     [
         (
             lambda e: replace(e, outputs={key: value for key, value in e.outputs.items() if key != "pool"}),
-            "outputs are named otherwise: pool is missing (1 of {layers})",
+            "outputs are named differently: pool is missing (1 of {layers})",
         ),
         (
             lambda e: replace(e, outputs={**e.outputs, "extra": [1.0, 1.0]}),
-            "outputs are named otherwise: extra is no name of the network's (1 of {more})",
+            "outputs are named differently: the network has no extra (1 of {more})",
         ),
         (
             lambda e: replace(e, outputs=dict(reversed(e.outputs.items()))),
-            "outputs are ordered otherwise: {last} is where {first} belongs",
+            "outputs are in a different order: {last} is where {first} belongs",
         ),
         (
             lambda e: replace(e, gradients={key: value for key, value in e.gradients.items() if key != "conv1/bias"}),
-            "gradients are named otherwise: conv1/bias is missing (1 of {parameters})",
+            "gradients are named differently: conv1/bias is missing (1 of {parameters})",
         ),
         (
             lambda e: replace(e, gradients={**e.gradients, "extra/bias": [1.0, 1.0]}),
-            "gradients are named otherwise: extra/bias is no name of the network's (1 of {more_parameters})",
+            "gradients are named differently: the network has no extra/bias (1 of {more_parameters})",
         ),
     ],
     ids=["layer missing", "layer more", "another order", "parameter missing", "parameter more"],

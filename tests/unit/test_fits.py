@@ -67,7 +67,8 @@ def test_other_conditions_do_not_share_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB there")]
+    ("batch_size", "told"),
+    [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB available")],
 )
 def test_what_will_not_fit_is_said(batch_size: int, told: str | None) -> None:
     line = replace(only(memory.fit_memory_lines(on_a_line())), left_out_error=0.02)
@@ -92,6 +93,6 @@ def test_the_plan_tells_what_it_knows_of_memory(tmp_path: Path, lean: Path) -> N
     plan = run_in(lean, *asked, "--batch-size", 64, 10_000_000, "--plan", "--results", tmp_path)
     assert plan.returncode == 0, plan.stderr
     (line,) = [line for line in plan.stdout.splitlines() if "10000000" in line]
-    assert "will not fit" in line and "GiB there" in line
+    assert "will not fit" in line and "GiB available" in line
     assert "numpy: peak memory = " in plan.stdout and "4 sizes" in plan.stdout
     assert plan.stdout.count("fit:") == 1

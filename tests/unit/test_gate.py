@@ -195,7 +195,7 @@ def test_alone_or_beside_its_own_framework_a_trial_is_ok_but_its_check_has_not_p
         assert result.status == Status.OK and not verdict(result).passed
     (alone,) = judge(trial("alone"))
     assert (alone.status, alone.reason) == (Status.OK, None)
-    told = f"nothing to hold it against: no other framework{TOO_LARGE}"
+    told = f"nothing to compare with: no other framework{TOO_LARGE}"
     assert verdict(alone) == Check(CheckName.GATE, False, told)
 
 
@@ -221,7 +221,7 @@ def test_a_trial_that_diverged_stays_so_where_it_agrees_and_is_unverified_where_
     right = replace(trial("right"), status=Status.DIVERGED, figures=figures)
     differs = replace(trial("differs", wrong()), status=Status.DIVERGED, figures=figures)
     judged = judge(right, differs, trial("other"))
-    assert (judged[0].status, judged[0].reason) == (Status.DIVERGED, "the loss of step 3 is no number")
+    assert (judged[0].status, judged[0].reason) == (Status.DIVERGED, "the loss of step 3 is not a number")
     assert judged[0].checks[-1].passed
     assert judged[1].status == Status.UNVERIFIED
 
@@ -349,8 +349,7 @@ def test_without_a_referee_a_trial_in_fewer_digits_is_held_against_nothing_and_s
         check = verdict(result)
         assert (result.status, check.passed, check.against) == (Status.OK, False, ())
         assert (
-            check.detail
-            == f"nothing to hold it against{TOO_LARGE}, and no other framework shows what bfloat16 rounds off"
+            check.detail == f"nothing to compare with{TOO_LARGE}, and no other framework shows what bfloat16 rounds off"
         )
 
 

@@ -164,7 +164,7 @@ def test_what_cannot_be_decoded_is_listed_and_nothing_is_left(tmp_path: Path) ->
     text = str(told.value)
     assert text.startswith("data set photos: 12 images cannot be decoded: train/cat/0.png (") and "\n" not in text
     whole = tmp_path / "cache" / "photos-unreadable.txt"
-    assert text.count("train/cat/") == 10 and f"and 2 more (all of them in {whole}); mend or remove them" in text
+    assert text.count("train/cat/") == 10 and f"and 2 more (all of them in {whole}); fix or remove them" in text
     assert "--skip-unreadable" in text
     assert [line.partition(" ")[0] for line in whole.read_text().splitlines()] == [
         f"train/cat/{name}.png" for name in sorted(map(str, range(12)))

@@ -147,7 +147,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link to nowhere": (lambda f: (f / "train/cat/x.png").symlink_to("gone.png"), "leads nowhere"),
     "links in a circle": (lambda f: (f / "train/cat/x.png").symlink_to("x.png"), "in a circle"),
     "folders in a circle": (lambda f: (f / "train/cat/x").symlink_to("../../train"), "in a circle"),
-    "a class that is no UTF-8": (no_utf_8, "class name train/d\\xf6g is no UTF-8"),
+    "a class that is no UTF-8": (no_utf_8, "class name train/d\\xf6g is not UTF-8"),
 }  # fmt: skip
 
 
@@ -163,11 +163,11 @@ def test_a_folder_that_is_laid_out_otherwise_is_refused_in_one_line(name: str, t
 @pytest.mark.parametrize(
     ("name", "telling"),
     [
-        ("digits", "there is a published digits"),
-        ("my photos", "its name must be of"),
-        ("-photos", "its name must be of"),
-        ("x" * 42, "its name must be of"),
-        ("fotos\n", "its name must be of"),
+        ("digits", "digits is a published data set"),
+        ("my photos", "its name may only have"),
+        ("-photos", "its name may only have"),
+        ("x" * 42, "its name may only have"),
+        ("fotos\n", "its name may only have"),
     ],
 )
 def test_a_name_that_cannot_stand_in_the_names_of_files_is_refused(name: str, telling: str, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_without_pillow_a_folder_is_refused_and_an_array_file_is_not(
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file.zip").touch()
     os.mkfifo(tmp_path / "pipe.npz")
-    for name, telling in (("file.zip", "a file, and no .npz"), ("gone", "not there"), ("pipe.npz", "no folder")):
+    for name, telling in (("file.zip", "a file, but not .npz"), ("gone", "not found"), ("pipe.npz", "not a folder")):
         with pytest.raises(DataError, match=telling):
             find_images(tmp_path / name)
 

@@ -41,7 +41,7 @@ def test_a_folder_of_a_common_name_is_the_test_split(name: str, tmp_path: Path) 
     found = list_folder(with_folders(tmp_path / "photos", name))
     assert not found.drawn_test and (len(found.train), len(found.test)) == (8, 4)
     assert found.notes[0] == "train/: 8 images to train on"
-    said = "" if name.lower() in TEST_NAMES else ", for there is no test/"
+    said = "" if name.lower() in TEST_NAMES else ", since there is no test/"
     assert found.notes[1:] == (f"{name}/: 4 images to test with{said}",)
 
 
@@ -59,7 +59,7 @@ def test_a_validation_split_beside_a_test_split_is_counted_and_not_read(name: st
     (folder / name / "cat" / "0.png").write_bytes(b"nothing")
     found = list_folder(folder)
     assert {Path(each.path).parts[-3] for each in found.test} == {"test"}
-    assert f"{name}/ is not read: nothing is trained or judged on its 4 images" in found.notes
+    assert f"{name}/ is not read: 4 images not used" in found.notes
 
 
 def test_every_other_folder_and_file_is_named_and_no_link_out_is_followed(tmp_path: Path) -> None:
@@ -73,25 +73,25 @@ def test_every_other_folder_and_file_is_named_and_no_link_out_is_followed(tmp_pa
     save(folder / "train" / "loose.png", noise(8, 8))
     notes = list_folder(folder).notes
     assert notes[2:] == (
-        "empty/ is not read: nothing is trained or judged on its 0 images",
-        "images/ is not read: nothing is trained or judged on its 1 image",
+        "empty/ is not read: 0 images not used",
+        "images/ is not read: 1 image not used",
         "1 file next to the folders, not read: labels.csv",
-        "1 image in no class folder of a split left out",
+        "1 image outside class folders left out",
     )
     folder = with_folders(tmp_path / "2" / "photos", "test")
     (folder / "raw").symlink_to("/")
-    assert "raw/ is not read: nothing is trained or judged on its 0 images" in list_folder(folder).notes
+    assert "raw/ is not read: 0 images not used" in list_folder(folder).notes
 
 
 def test_where_several_may_be_meant_the_option_says_which_one(tmp_path: Path) -> None:
     folder = with_folders(tmp_path / "photos", "val", "dev")
     text = refused(folder)
-    assert "dev/ (4 images), val/ (4 images): each may be the test split: say which one by --test-folder" in text
+    assert "dev/ (4 images), val/ (4 images): each may be the test split: choose one with --test-folder" in text
     found = list_folder(folder, "dev")
     assert {Path(each.path).parts[-3] for each in found.test} == {"dev"}
     assert found.notes[1:] == (
         "dev/: 4 images to test with",
-        "val/ is not read: nothing is trained or judged on its 4 images",
+        "val/ is not read: 4 images not used",
     )
     images = find_images(folder, ImageChoices("dev"))
     assert images.test_folder == "dev" and find_images(with_folders(tmp_path / "b", "test")).test_folder == ""
@@ -108,13 +108,13 @@ def test_what_may_be_meant_otherwise_is_refused_and_the_option_says_which(tmp_pa
     # Many published sets have an unlabelled test split next to a labelled val/.
     folder = with_folders(tmp_path / "3" / "photos", "val")
     save(folder / "test" / "0.png", noise(8, 8))
-    assert "put some in test/CLASS/ (1 image of it in no class folder), or say --test-folder val" in refused(folder)
+    assert "put some in test/CLASS/ (1 image of it outside class folders), or give --test-folder val" in refused(folder)
 
 
 def test_a_folder_with_trains_classes_is_no_bystander_where_there_is_no_test(tmp_path: Path) -> None:
     folder = with_folders(tmp_path / "photos", "holdout")
     text = refused(folder)
-    assert "holdout/ (4 images) with folders as in train/: say --test-folder holdout" in text
+    assert "holdout/ (4 images) with folders as in train/: give --test-folder holdout" in text
     assert len(list_folder(folder, "holdout").test) == 4
     shutil.rmtree(folder / "holdout" / "dog")
     (folder / "holdout" / "cat").rename(folder / "holdout" / "others")

@@ -174,7 +174,7 @@ def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:
         (changed(0, kernel_regularizer={"class_name": "L2"}), r"conv \(Conv2D\): kernel_regularizer changes the loss"),
         (changed(0, kernel_constraint={"class_name": "MaxNorm"}), r"conv \(Conv2D\): kernel_constraint changes"),
         (changed(0, trainable=False), r"conv \(Conv2D\): is frozen"),
-        (changed(0, strides=[1, 2]), r"conv \(Conv2D\): strides=\[1, 2\] has no layer; both axes must be alike"),
+        (changed(0, strides=[1, 2]), r"conv \(Conv2D\): strides=\[1, 2\] has no layer; both axes must be equal"),
         (changed(0, padding="causal"), r"conv \(Conv2D\): padding='causal' has no layer"),
         (changed(0, data_format="channels_first"), r"conv \(Conv2D\): data_format='channels_first'"),
         (changed(0, activation="elu"), r"conv \(Conv2D\): the activation elu has no layer; there are relu, "),
@@ -209,7 +209,7 @@ def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:
         ),
         (
             {"module": "keras.layers", "class_name": "Dense", "config": {"name": "d"}},
-            r"d \(Dense\): is no Sequential or",
+            r"d \(Dense\): is not a Sequential or",
         ),
         (functional(*SMALL, trainable=False), r"net \(Functional\): is frozen"),
         (
@@ -223,8 +223,8 @@ def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:
         (changed(3, lora_rank=4), r"dense \(Dense\): the setting lora_rank='4' is unknown"),
         (changed(0, groups=0), r"conv \(Conv2D\): its settings cannot be read: ZeroDivisionError"),
         (changed(0, groups="2"), r"conv \(Conv2D\): its settings cannot be read: TypeError"),
-        ([1], r"is no configuration of a Keras 3 model"),
-        ({}, r"is no configuration of a Keras 3 model: KeyError"),
+        ([1], r"is not a configuration of a Keras 3 model"),
+        ({}, r"is not a configuration of a Keras 3 model: KeyError"),
     ],
 )
 def test_what_cannot_be_imported_is_one_line_with_its_path_and_type(model: Any, said: str, tmp_path: Path) -> None:
@@ -265,9 +265,9 @@ class Bomb:
     "name, content, said",
     [
         ("net.pkl", pickle.dumps(Bomb()), "is a pickle, which runs code when it is read"),
-        ("net.json", b"{", "is no JSON"),
-        ("net.keras", b"no zip", "is no .keras file of Keras 3"),
-        ("net.keras", pickle.dumps(Bomb()), "is no .keras file of Keras 3"),
+        ("net.json", b"{", "is not JSON"),
+        ("net.keras", b"no zip", "is not a .keras file of Keras 3"),
+        ("net.keras", pickle.dumps(Bomb()), "is not a .keras file of Keras 3"),
         ("absent.json", None, "No such file or directory"),
         ("absent.keras", None, "No such file or directory"),
     ],
@@ -324,7 +324,7 @@ def test_a_file_whose_weights_are_larger_than_it_or_damaged_is_refused_in_one_li
         archive.writestr("config.json", members["config.json"])
     damaged = path.read_bytes()
     path.write_bytes(damaged[:50] + bytes(20) + damaged[70:])  # the packed bytes begin at 41
-    with pytest.raises(NetworkError, match=r"is no \.keras file of Keras 3") as refused:
+    with pytest.raises(NetworkError, match=r"is not a \.keras file of Keras 3") as refused:
         networks.find(str(path))
     assert "\n" not in str(refused.value)
 
@@ -386,7 +386,7 @@ def test_a_run_takes_a_source_as_its_workload_and_refuses_more_classes_than_it_t
     path = write(tmp_path, functional(*SMALL))
     words = ["--framework", "numpy", "--dataset", "digits", "--plan", "--results", str(tmp_path / "results")]
     assert run([*words, "--workload", str(path)]) == 2
-    assert "has 10 classes, more than the 3 that workload my-net tells apart" in capsys.readouterr().err
+    assert "has 10 classes, more than the 3 that workload my-net has" in capsys.readouterr().err
     path = write(tmp_path, changed(3, units=10))
     assert run([*words, "--workload", str(path)]) == 0
     assert "trials to run" in capsys.readouterr().out

@@ -60,7 +60,7 @@ def test_the_last_telling_line_follows_the_signal(tmp_path: Path, number: signal
     path.write_text(log)
     status, reason = find_ending(BUILT, WorkerOutcome(-number, False, 1.0), path, killed_for_memory=False)
     assert status is Status.FAILED
-    assert reason and reason.startswith(f"the worker was killed by {number.name}; it last said: ") and line in reason
+    assert reason and reason.startswith(f"the worker was killed by {number.name}; its last output: ") and line in reason
     assert reason.endswith("; last event: built") and "KeyboardInterrupt" not in reason
 
 
@@ -97,7 +97,7 @@ def test_a_refused_thread_names_the_limits_and_nothing_else_does(
     said = add_refused_thread("ImportError: PyCapsule_Import could not import module", log, spec)
     assert said.startswith(f"ImportError: PyCapsule_Import could not import module; before that: {REFUSED}; ")
     assert "20 in its control group (pids.max) and 100 of its user (ulimit -u, RLIMIT_NPROC)" in said
-    assert add_refused_thread(f"killed; it last said: {REFUSED}", log, spec).count(REFUSED) == 1
+    assert add_refused_thread(f"killed; its last output: {REFUSED}", log, spec).count(REFUSED) == 1
     log.write_text("RuntimeError: the memory format is not supported\n")
     assert add_refused_thread("a reason", log, spec) == "a reason"
     limited("max", resource.RLIM_INFINITY)
@@ -109,7 +109,7 @@ def test_a_refused_thread_names_the_limits_and_nothing_else_does(
     ("line", "says_so"),
     [
         ("  what():  Resource temporarily unavailable", True),
-        ("killed by SIGABRT; it last said: what():  Resource temporarily unavailable; last event: built", True),
+        ("killed by SIGABRT; its last output: what():  Resource temporarily unavailable; last event: built", True),
         ("MXNetError: Resource temporarily unavailable", True),
         ("libgomp: could not make a Thread: Resource temporarily unavailable", True),
         ("sh: fork: retry: Resource temporarily unavailable", True),

@@ -175,7 +175,7 @@ def test_a_worker_without_a_sign_of_life_is_ended_with_its_stacks(
     assert not outcome.timed_out and outcome.wall_s < 10 and "in stuck" in log_of(tmp_path)
     status, reason = find_ending(BUILT, outcome, tmp_path / "trial" / LOG_FILE, killed_for_memory=False)
     assert status is Status.TIMEOUT
-    assert reason == "no sign of life for 1 s: it was ended; last event: built; where it was: log.txt"
+    assert reason == "stopped: no sign of life for 1 s; last event: built; its stacks: log.txt"
 
 
 def test_a_worker_whose_time_is_up_says_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def sampler(folder: Path, monkeypatch: pytest.MonkeyPatch, behind_the_start: str
     ("behind", "reason"),
     [
         ("echo Traceback >&2; echo boom >&2; exit 3", "ended with exit code 3: boom"),
-        ("kill -9 $$", "ended with exit code -9: it said nothing"),
+        ("kill -9 $$", "ended with exit code -9: it printed nothing"),
         ("sleep 60", "took no sample for 1 s"),
     ],
 )

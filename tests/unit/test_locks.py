@@ -95,7 +95,7 @@ def test_a_run_that_only_the_shared_disk_shows_is_refused_by_its_lock_file(tmp_p
     """Such a run is on another machine or in another container: its names are not seen here."""
     with (
         another_run(f"locks.folder(Path('{tmp_path}'), 'cpu')", **{SPACE_VARIABLE: "another machine"}),
-        pytest.raises(InUse, match=re.escape(f"{tmp_path}, for cpu, is in use by another run, out of")),
+        pytest.raises(InUse, match=re.escape(f"{tmp_path}, for cpu, is in use by another run that is not visible")),
     ):
         ExitStack().enter_context(locks.folder(tmp_path, "cpu"))
 
@@ -119,7 +119,7 @@ def test_shards_of_one_plan_share_a_folder_between_machines_and_with_nothing_els
     call = f"locks.folder(Path('{tmp_path}'), 'cpu', {held})"
     with another_run(call, **{SPACE_VARIABLE: "another machine"}), ExitStack() as stack:
         if refused:
-            with pytest.raises(InUse, match="is in use by another run, out of this one's sight"):
+            with pytest.raises(InUse, match="is in use by another run that is not visible from here"):
                 stack.enter_context(locks.folder(tmp_path, "cpu", **asked))
         else:
             stack.enter_context(locks.folder(tmp_path, "cpu", **asked))

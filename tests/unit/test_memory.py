@@ -59,7 +59,7 @@ def test_parts_of_memory_are_told_apart_where_that_can_be_done() -> None:
     silent = memory_figures(told_of(0, pool_indices="it is not known"), {})["pool_indices_bytes"]
     assert silent.value is None and silent.reason == "it is not known"
     earlier = {name: value for name, value in told_of(0).items() if name != "pool_indices"}
-    assert memory_figures(earlier, {})["pool_indices_bytes"].reason == "this memory worker did not tell it"
+    assert memory_figures(earlier, {})["pool_indices_bytes"].reason == "this memory worker did not report it"
 
 
 def test_what_the_trial_counted_itself_is_kept_where_the_memory_worker_died() -> None:

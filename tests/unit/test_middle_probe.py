@@ -248,7 +248,7 @@ class Masking(Adapter):
     [
         (Masking(), ""),
         (Masking(rate=0.4), "the zeros of dropout are "),
-        (Masking(scaled=False), "what dropout keeps is scaled by 1.0000, 2.0000 expected"),
+        (Masking(scaled=False), "the values that dropout keeps are scaled by 1.0000, 2.0000 expected"),
     ],
     ids=["right", "wrong share", "unscaled"],
 )
@@ -289,8 +289,8 @@ class Dropping(Adapter):
     ("change", "words"),
     [
         (lambda entering, leaving: leaving, ""),
-        (lambda entering, leaving: leaving * np.float32(0.75), "what often keeps is scaled by 1.0000, 1.3333 expected"),
-        (lambda entering, leaving: entering, "what often keeps is scaled by 1.0000, 1.3333 expected"),
+        (lambda entering, leaving: leaving * np.float32(0.75), "often keeps are scaled by 1.0000, 1.3333 expected"),
+        (lambda entering, leaving: entering, "often keeps are scaled by 1.0000, 1.3333 expected"),
         (lambda entering, leaving: entering * (np.arange(entering.size).reshape(entering.shape) % 4 > 0) / 0.75,
          "the zeros of often are 0.7500 off"),
     ],

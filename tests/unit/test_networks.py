@@ -138,8 +138,8 @@ def test_a_file_anywhere_defines_one_network_by_the_records_of_the_catalogue(tmp
         ("def", "SyntaxError"),
         ("raise ValueError('in two\\nlines')", "ValueError: in two lines"),
         ("import sys; sys.exit(3)", "SystemExit: 3"),
-        (FILE.replace('"mine"', '"My Net"'), "its name must be"),
-        (FILE.replace('"mine"', '"osu-cnn"'), "the catalogue has a osu-cnn"),
+        (FILE.replace('"mine"', '"My Net"'), "its name may only have"),
+        (FILE.replace('"mine"', '"osu-cnn"'), "the catalogue already has osu-cnn"),
         (FILE.replace('Flatten("flatten"), ', ""), "layer dense"),
         (FILE.replace("(3, 3)", "(9, 9)"), "layer conv"),
         (FILE.replace("(3, 3)", "(3, 3), padding=(1, 1)"), 'layer conv: padding is (1, 1); must be "valid", "same" or'),
@@ -219,7 +219,7 @@ def test_layers_of_ones_own_that_no_adapter_knows_are_refused(tmp_path: Path) ->
         "@dataclass(frozen=True)\nclass Mine(Layer):\n    pass\n"
     )
     text = own + FILE.replace('Flatten("flatten")', 'Mine("mine"), Flatten("flatten")')
-    with pytest.raises(NetworkError, match="layer mine: Mine is no layer"):
+    with pytest.raises(NetworkError, match="layer mine: Mine is not a layer"):
         networks.read(written(tmp_path, text))
 
 

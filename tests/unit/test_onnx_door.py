@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "computed factor": (
         lambda to: write(to, conv("c"), node("Sqrt", "alpha", "r"), node("Mul", "r c"), tensors={"alpha": 0.5}),
-        r"n/Mul \(Mul\): multiplies \(n, c, h, w\) of 1 x 4 x 6 x 6 by r of \(\): no layer record does",
+        r"n/Mul \(Mul\): multiplies \(n, c, h, w\) of 1 x 4 x 6 x 6 by r of \(\): no layer record supports that",
     ),
     "trained shift": (
         lambda to: write(to, conv("c"), node("Relu", "c", "r"), node("Add", "r alpha"), tensors={"alpha": [0.5]}),
@@ -203,17 +203,17 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "trained divisor": (
         lambda to: write(to, conv("c"), node("Div", "c t"), tensors={"t": 2}),
-        r"n/Div \(Div\): computes t with \(n, c, h, w\) of 1 x 4 x 6 x 6: it may train, and no layer record does that",
+        r"n/Div \(Div\): computes t with \(n, c, h, w\) of 1 x 4 x 6 x 6: it may train, and no layer record supports",
     ),
     "unknown": (lambda to: write(to, conv("c"), node("Softplus", "c")), r"n/Softplus \(Softplus\): there is no layer"),
     "random": (lambda to: write(to, conv("c"), node("Bernoulli", "c")), r"n/Bernoulli \(Bernoulli\): draws random"),
     "branch": (
         lambda to: write(to, conv("x"), node("If", "x", "logits", then_branch=helper.make_graph([], "a", [], []))),
-        r"n/If \(If\): is control flow, so it is no fixed network",
+        r"n/If \(If\): is control flow, so the network is not fixed",
     ),
     "foreign": (
         lambda to: write(to, conv("c"), helper.make_node("Conv", ["c"], ["x"], "own", domain="my.code")),
-        r"own \(Conv\): is no operator of ONNX's own, but of my\.code",
+        r"own \(Conv\): is not an operator of ONNX itself but of my\.code",
     ),
     "graph in a constant": (
         lambda to: write(to, conv("c"), node("Identity", "w", "k", body=helper.make_graph([], "a", [], [])),
@@ -223,7 +223,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "outputs": (lambda to: write(to, conv(), outputs=("logits", "x")), r"has 2 outputs: logits, x; a network here"),
     "images as output": (lambda to: write(to, conv("logits")), r"logits: it returns 4 x 6 x 6 numbers per image"),
     "no size": (lambda to: write(to, conv(), shape=(1, 3, 0, 0)), r"images: its shape is \[1, 3, 0, 0\]"),
-    "half": (lambda to: write(to, conv(), kind=10), r"images: is no float32 tensor"),
+    "half": (lambda to: write(to, conv(), kind=10), r"images: is not a float32 tensor"),
     "old": (
         lambda to: write(to, conv(), version=13),
         r"is of operator set 13, which does not say whether a BatchNormalization trains; export it for training",
@@ -275,13 +275,13 @@ def test_values_in_other_files_are_read_within_the_models_folder_alone(tmp_path:
     assert expected and found and all(np.array_equal(found[key], expected[key]) for key in expected)
     assert isinstance(networks.find(str(path)).layers[0], Conv2D)
     (folder / "net.data").rename(tmp_path / "net.data")
-    with pytest.raises(NetworkError, match=r"its values are in net\.data, which is not there"):
+    with pytest.raises(NetworkError, match=r"its values are in net\.data, which does not exist"):
         networks.find(str(path))
     model = onnx.load(path, load_external_data=False)
     for tensor in model.graph.initializer:
         next(each for each in tensor.external_data if each.key == "location").value = "../net.data"
     path.write_bytes(model.SerializeToString())
-    with pytest.raises(NetworkError, match=r"in \.\./net\.data, outside of the model's folder"):
+    with pytest.raises(NetworkError, match=r"in \.\./net\.data, outside the model's folder"):
         networks.find(str(path))
 
 
@@ -371,5 +371,5 @@ def test_a_bias_after_a_change_of_shape_is_none_of_a_layer_that_another_branch_t
         node("Sigmoid", "p", "s"), helper.make_node("Flatten", ["s"], ["t"], "flat"), node("Mul", "r t", "u"),
         node("Gemm", "u head", "logits", transB=1),
     )  # fmt: skip
-    with pytest.raises(NetworkError, match=r"add \(Add\): adds b of \(4,\) to \(n, c\) of 1 x 4: no layer record does"):
+    with pytest.raises(NetworkError, match=r"add \(Add\): adds b of \(4,\) to \(n, c\) of 1 x 4: no layer record"):
         networks.find(str(write(tmp_path, *inside, *branch, tensors=tensors)))

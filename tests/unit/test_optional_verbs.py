@@ -101,4 +101,4 @@ def test_a_card_newer_than_a_build_s_code_is_unsupported(
     main(folder)
     ended = read_events(folder / EVENTS_FILE)[-1]
     assert ended["event"] == Event.ENDED and ended["status"] == Status.UNSUPPORTED
-    assert str(ended["reason"]).startswith("this build holds no code for this GPU: ") and "\n" not in ended["reason"]
+    assert str(ended["reason"]).startswith("this build has no code for this GPU: ") and "\n" not in ended["reason"]

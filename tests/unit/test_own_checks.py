@@ -131,7 +131,7 @@ OWN = varied(make_spec(epochs=2), own_code=CODE)
         ({Event.TRAINED_AGAIN: {"losses": []}}, CheckName.SAME_LOSSES, False, "there are no losses"),
         ({}, CheckName.OWN_EVALUATION, True, "have the logits of the last evaluation"),
         ({Event.EPOCH_EVALUATED: {"apart": 0.2}}, CheckName.OWN_EVALUATION, False, "2.0e-01 of the largest logit"),
-        ({Event.EPOCH_EVALUATED: {}}, CheckName.OWN_EVALUATION, False, "no numbers"),
+        ({Event.EPOCH_EVALUATED: {}}, CheckName.OWN_EVALUATION, False, "are not numbers"),
         ({Event.EVALUATED_AGAIN: {"reason": "4 images"}, Event.EPOCH_EVALUATED: {}}, CheckName.OWN_EVALUATION, False,
          "no test image was evaluated again: 4 images"),
     ],

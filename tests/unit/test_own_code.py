@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
         ("pytorch=/usr:make_model", "/usr: Is a directory"),
         ("pytorch={broken}:make_model", "broken.py, line 2: "),
         ("pytorch={nulls}:make_model", "nulls.py"),
-        ("mxnet={file}:make_model", "--model says nothing of pytorch: give it a model, too, or leave it out"),
+        ("mxnet={file}:make_model", "--model names no model for pytorch: give it one, too, or leave it out"),
     ],
 )
 def test_what_makes_no_model_is_one_line_and_nothing_is_started(
@@ -84,9 +84,9 @@ def test_frameworks_are_those_with_a_model_unless_others_are_asked_for_by_name(f
     every = ("mxnet", "pytorch", "pytorch@a", "tensorflow")
     assert add_models(every, ["all"], {}) == every
     assert add_models(every, ["all"], models) == ("pytorch", "pytorch@a")
-    with pytest.raises(BadInput, match="--model says nothing of mxnet"):
+    with pytest.raises(BadInput, match="--model names no model for mxnet"):
         add_models(every, ["pytorch", "mxnet"], models)
-    with pytest.raises(BadInput, match="--model says nothing of mxnet@b"):
+    with pytest.raises(BadInput, match="--model names no model for mxnet@b"):
         add_models(("mxnet@b", "pytorch"), ["all"], models)
     with pytest.raises(BadInput, match="--model pytorch: --framework does not ask for it"):
         need_asked(["mxnet"], {}, models, "--framework does not ask for it")

@@ -48,18 +48,18 @@ def answers(path: Path, **told: object) -> Path:
         ([f"pytorch@{'a' * 21}=/usr/bin/python3"], "a label is 1 to 20"),
         (
             ["pytorch@tuned=/usr/bin/python3"],
-            "'tuned' ends as a profile's or a precision's label does; give another, and --profile or --precision",
+            "'tuned' ends like the label of a profile or precision; give another, and --profile or --precision",
         ),
-        (["pytorch@a.tuned=/usr/bin/python3"], "'a.tuned' ends as a profile's"),
-        (["pytorch@bfloat16=/usr/bin/python3"], "'bfloat16' ends as a profile's or a precision's label does"),
+        (["pytorch@a.tuned=/usr/bin/python3"], "'a.tuned' ends like the label of a profile"),
+        (["pytorch@bfloat16=/usr/bin/python3"], "'bfloat16' ends like the label of a profile or precision"),
         (["pytorch@a=/usr/bin/python3", "pytorch@a=/usr/bin/python"], "--python names pytorch@a twice"),
         (["pytorch=/usr/bin/python3", "pytorch=/usr/bin/python"], "give builds of one framework labels"),
-        (["mxnet=/usr/bin/python3"], "--python mxnet: --framework does not ask for it"),
+        (["mxnet=/usr/bin/python3"], "--python mxnet: --framework does not include it"),
         (["pytorch=/no/such/python"], "no such file"),
         (["pytorch=/usr/bin"], "is a folder; name the interpreter in it"),
         (["pytorch=/etc/passwd"], "cannot be executed"),
-        (["pytorch=/bin/true"], "is no Python"),
-        (["pytorch=/bin/echo"], "is no Python"),
+        (["pytorch=/bin/true"], "is not Python"),
+        (["pytorch=/bin/echo"], "is not Python"),
         (["pytorch=/bin/false"], "failed: exit code 1"),
         ([f"pytorch={sys.executable}"], "has no torch (Python "),
     ],
@@ -78,7 +78,7 @@ def test_what_is_no_build_of_a_framework_is_one_line_and_nothing_is_started(
 
 def test_an_interpreter_of_this_machine_is_no_image(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--isolation", "docker", "--python", f"pytorch={sys.executable}"]) == 2
-    assert "runs in no container of an image" in capsys.readouterr().err
+    assert "cannot run in a container" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_an_interpreter_of_this_machine_is_no_image(capsys: pytest.CaptureFixtur
         ({"version": [2, 7, 18], "missing": None}, r"is Python 2\.7\.18"),
         ({"missing": ["numpy"]}, r"has no numpy \(Python 3\.12\.1\)"),
         ({"missing": ["torch", "numpy"]}, "has no torch and no numpy"),
-        ({"version": "3.11"}, "is no Python"),
-        ({"packages": 7}, "is no Python"),
-        ({}, "is no Python"),  # it gives the same answer to the second question
+        ({"version": "3.11"}, "is not Python"),
+        ({"packages": 7}, "is not Python"),
+        ({}, "is not Python"),  # it gives the same answer to the second question
     ],
 )
 def test_a_python_that_cannot_run_workers_says_what_it_lacks(
@@ -142,7 +142,7 @@ def test_the_callers_python_variables_are_not_handed_on(tmp_path: Path, monkeypa
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     started = check(Path(sys.executable), REFEREE, HERE).launcher().environment(HERE)
     assert started["PYTHONPATH"] == str(PROJECT.root)
-    with pytest.raises(BadInterpreter, match="your PYTHONPATH is not handed on: name a script that sets it"):
+    with pytest.raises(BadInterpreter, match="your PYTHONPATH is not passed on: name a script that sets it"):
         check(Path(sys.executable), read(PROJECT, "mxnet", "cpu"), HERE)
 
 
@@ -155,8 +155,8 @@ def test_builds_stand_behind_their_framework_and_labelled_ones_always_join() -> 
         "tensorflow",
     )
     assert own_code.order_builds(PROJECT, ["pytorch", "mxnet"], given) == ("mxnet", "pytorch", "pytorch@a", "pytorch@b")
-    with pytest.raises(BadInput, match="--python mxnet: --framework does not ask for it"):
-        own_code.need_asked(["pytorch@a", "pytorch@b"], given, {}, "--framework does not ask for it")
+    with pytest.raises(BadInput, match="--python mxnet: --framework does not include it"):
+        own_code.need_asked(["pytorch@a", "pytorch@b"], given, {}, "--framework does not include it")
 
 
 def test_each_build_is_a_column_in_each_mode_and_is_installed_once() -> None:

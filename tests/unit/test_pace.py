@@ -45,9 +45,9 @@ def test_what_is_unknown_says_why() -> None:
     assert gone[WORK.name].reason == gone[PRODUCT_SHARE.name].reason == "there is no workload gone to count"
     own = OwnCode("pytorch", "net.py", "make", "0" * 8, 10, (8, 8, 1))
     reason = compute_pace(make_spec(own_code=own), OSU_CNN, [], SPEEDS, ACCOUNT)[WORK.name].reason
-    assert reason == "own code: nobody knows its layers"
+    assert reason == "custom code: its layers are unknown"
     lost = compute_pace(make_spec(dataset="gone"), OSU_CNN, [FIRST, *LATER], SPEEDS, ACCOUNT)[EVALUATION_SPEED.name]
-    assert lost.reason == "nobody knows how many test images there are"
+    assert lost.reason == "the number of test images is unknown"
 
 
 def test_work_is_told_as_a_share_of_the_frameworks_own_product_of_matrices() -> None:
@@ -59,7 +59,7 @@ def test_work_is_told_as_a_share_of_the_frameworks_own_product_of_matrices() -> 
 @pytest.mark.parametrize(
     ("account", "reason"),
     [
-        (None, "it had not been asked yet"),
+        (None, "the memory worker has not run yet"),
         ({"reason": "the memory worker: it died"}, "the memory worker: it died"),
         ({"peak": 5}, "its memory worker ended before"),
         ({"product": {"t_ns": 1, "reason": "MemoryError: no room"}}, "MemoryError: no room"),

@@ -157,7 +157,7 @@ def test_the_figures_are_the_windows() -> None:
     ("events", "samples", "account", "reason"),
     [
         ({}, polled(30), ACCOUNT, "did not reach the end of its steady window"),
-        (EVENTS, polled(30), None, "left no account"),
+        (EVENTS, polled(30), None, "wrote no report"),
         (EVENTS, polled(30), ACCOUNT | {"reason": "Permission denied"}, "Permission denied"),
         (EVENTS, polled(30, first_s=2.1), ACCOUNT, "both edges"),
         (EVENTS, polled(30, last_s=6.9), ACCOUNT, "both edges"),

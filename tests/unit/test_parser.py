@@ -57,9 +57,7 @@ def test_the_whole_help_has_groups_examples_and_the_names_that_exist(capsys: pyt
     for name in (*WORKLOADS, *DATASETS, *list_studies()):
         assert name in words, name
     groups = ("what runs, and where", "network and images", "training", "measuring", "repeats and retries")
-    assert all(
-        f"\n{group}:\n" in told for group in (*groups, "examples", "other commands, each with a --help of its own")
-    )
+    assert all(f"\n{group}:\n" in told for group in (*groups, "examples", "other commands, each with its own --help"))
     assert max(len(line) for line in told.splitlines() if line.startswith("  python -m")) <= 100
 
 
@@ -96,7 +94,7 @@ def test_some_of_the_batch_sizes_that_series_have_of_their_own_can_be_asked_for(
     assert asked(tmp_path, "--batch-size", "8,32") == {"sgd": (8,), "adam": (32,)}
     assert asked(tmp_path, "--batch-size", "32") == {"adam": (32,)}
     assert asked(tmp_path, "--series", "sgd", "--batch-size", "64") == {"sgd": (64,)}, "it has no sizes of its own"
-    with pytest.raises(BadInput, match="--batch-size 64: the series of study two have 8, 16, 32: name some of those"):
+    with pytest.raises(BadInput, match="--batch-size 64: the series of study two have 8, 16, 32: choose from those"):
         asked(tmp_path, "--batch-size", "16,64")
 
 

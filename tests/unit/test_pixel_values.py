@@ -219,5 +219,5 @@ def test_values_that_are_no_finite_numbers_are_refused(
             Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET
         )
 
-    with pytest.raises(DataError, match="values that are no finite numbers"):
+    with pytest.raises(DataError, match="values that are not finite"):
         decode()

@@ -132,7 +132,7 @@ def test_every_trial_of_a_study_is_in_one_shard_with_its_rivals(name: str, count
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3", "", "\u0661/2"])
 def test_a_bad_shard_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--shard.*no I/N with I from 1 to N") as refused:
+    with pytest.raises(BadInput, match=r"--shard.*not I/N with I from 1 to N") as refused:
         run_parser().parse_args([f"--shard={text}"])
     assert "\n" not in str(refused.value)
 

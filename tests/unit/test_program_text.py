@@ -63,6 +63,6 @@ def test_plain_files_are_unpacked_without_tarfiles_filter(tmp_path: Path) -> Non
 def test_links_devices_and_paths_that_lead_out_are_not_unpacked(name: str, kind: bytes, tmp_path: Path) -> None:
     folder = tmp_path / "inside"
     folder.mkdir()
-    with pytest.raises(tarfile.TarError, match="is no plain file below its folder"):
+    with pytest.raises(tarfile.TarError, match="is not a plain file inside its folder"):
         extract_all(packed((name, kind, 0o644)), folder)
     assert not list(folder.iterdir()) and [*tmp_path.iterdir()] == [folder]

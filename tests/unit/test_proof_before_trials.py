@@ -127,5 +127,5 @@ def test_a_cluster_of_cards_stops_where_this_machine_can_ask_no_framework(wrong:
     opened, _ = session_of(tmp_path, [wrong])
     opened.gate.launchers = {}
     opened.launchers = {"pytorch": Unavailable("its trials run on other machines")}
-    with pytest.raises(CannotGoOn, match="this machine starts none of the frameworks; give --device cpu, or"):
+    with pytest.raises(CannotGoOn, match="this machine can start none of the frameworks; give --device cpu, or"):
         sweep(opened, wrong)

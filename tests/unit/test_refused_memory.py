@@ -75,9 +75,9 @@ def test_a_refusal_is_told_by_the_line_that_says_most_its_bound_and_both_sizes()
     assert refused(RuntimeError(PYTORCH), "GPU-1")["bound"] != MemoryBound.DEVICE
     known = {"asked_bytes": 100 << 20, "available_bytes": 3 << 19, "bound": "data_segment"}
     where = "of its limit of private memory (RLIMIT_DATA) once the error was caught"
-    assert describe_refusal(known) == f"100.0 MiB asked for, 1.5 MiB available {where}: "
+    assert describe_refusal(known) == f"100.0 MiB requested, 1.5 MiB available {where}: "
     unknown = {"asked_bytes": None, "available_bytes": None, "bound": None}
-    assert describe_refusal(unknown) == "it does not say how much it asked for, it is not known how much there was: "
+    assert describe_refusal(unknown) == "amount requested unknown, amount available unknown: "
     assert describe_refusal(None) == describe_refusal("x") == ""
 
 

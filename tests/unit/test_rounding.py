@@ -143,7 +143,7 @@ def test_without_a_referee_frameworks_are_asked_and_the_calmer_of_two_decides(
         given = Evidence.from_json({"one": one, "two": two}[spec.cell.framework].evidence)
         assert "disturbed0" in spec.inputs["weights"].path
         if launcher is None:
-            raise LaunchFailed("its framework cannot be asked")
+            raise LaunchFailed("its framework could not be queried")
         return moved(given, "outputs", "conv2", moves[spec.cell.framework]).to_json()
 
     monkeypatch.setattr(Gate, "_probe", probe)

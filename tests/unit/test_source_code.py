@@ -92,17 +92,17 @@ def ask(tmp_path: Path, *words: object) -> cli.Request:
     [
         ("--workload {file}:make_modl", "defines no make_modl: did you mean make_model?"),
         ("--workload {folder}/none.py:make_model", "none.py: No such file or directory"),
-        ("--workload {plain}:make_model", "say whose code it is: --from pytorch"),
+        ("--workload {plain}:make_model", "name the code's framework: --from pytorch"),
         (
             "--workload {keras}:make_model",
-            "say whose code it is: --from pytorch; a Keras model is given as a .keras file",
+            "name the code's framework: --from pytorch; give a Keras model as a .keras file",
         ),
         ("--workload {file}:make_model --from mxnet", "unknown from framework 'mxnet'"),
-        ("--workload {folder}/net.pt", "holds trained weights, no network"),
+        ("--workload {folder}/net.pt", "holds weights, not a network"),
         ("--workload {folder}/net.pth", "--workload FILE.py:FUNCTION --from pytorch imports it for all frameworks"),
         ("--workload osu-cnn --from pytorch", "--from: is for a model in code"),
         ("--workload osu-cnn --input-shape 8 8 1", "--input-shape: is for a model in code"),
-        ("--workload osu-cnn --initial source", "workload osu-cnn brings no weights: leave it out"),
+        ("--workload osu-cnn --initial source", "workload osu-cnn has no weights of its own: leave it out"),
         ("--workload {file}:make_model --input-shape 0 8 1", "input_shape"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_refusal_of_the_trace_is_one_line_with_the_other_way_to_train_the_mode
     assert main(["--workload", f"{file}:make_model", "--dataset", "digits", "--results", str(tmp_path / "r")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"runner: --workload {file}:make_model: {said}; ")
-    assert f"--model pytorch={file}:make_model, compared with nothing" in line
+    assert f"--model pytorch={file}:make_model, which is compared with nothing" in line
 
 
 def test_the_code_is_asked_for_the_classes_and_the_images_of_the_data(
@@ -163,7 +163,7 @@ def test_a_file_that_needs_its_neighbours_is_told_that_a_run_takes_it_without_th
     monkeypatch.setattr(
         Importer, "_run", lambda self, local, framework, folder, option: write_trace(folder, refused=said)
     )
-    with pytest.raises(parser.BadInput, match="No module named 'blocks'; a run takes the file without those next to"):
+    with pytest.raises(parser.BadInput, match="No module named 'blocks'; a run copies that file alone"):
         ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
 
 
@@ -215,7 +215,7 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     (tmp_path / "blocks.py").write_text("")
     assert import_model.main([f"{file}:make_model", *words]) == 0
     (line,) = tell_unproven()
-    assert line.endswith("my_net.py needs blocks next to it; a run takes the file alone")
+    assert line.endswith("my_net.py needs blocks next to it; a run copies that file alone")
     data = json.loads(out.read_text())
     del data["origin"]
     out.write_text(json.dumps(data))

@@ -226,7 +226,7 @@ NO_TREE = (
 @for_each(
     "given, said",
     [
-        ((*NO_TREE, *HEAD), r"net\.a \(Kind\): its output goes into branches that meet in different places"),
+        ((*NO_TREE, *HEAD), r"net\.a \(Kind\): its output goes into branches that join in different places"),
         (
             (("x", "relu", "x0"), ("pool", "tanh", "x")[:3], ("y", "relu", "x0")),
             r"one output, this ends in 2: net\.pool",
@@ -249,7 +249,7 @@ NO_TREE = (
         ),
         (
             (("x", "reshape", "x0", {"shape": (3, 8, 8)}), *HEAD),
-            r"there is no layer that makes \(3, 8, 8\) of \(8, 8, 3\)",
+            r"there is no layer that turns \(8, 8, 3\) into \(3, 8, 8\)",
         ),
         (
             (

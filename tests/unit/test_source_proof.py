@@ -273,7 +273,7 @@ def test_a_trial_whose_source_does_not_answer_fails_its_check_unless_it_was_chec
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (without_numbers, "the source's own loss or logits are no numbers"),
+        (without_numbers, "the source's own loss or logits are not numbers"),
         (lambda probe: replace(probe, losses=[]), "the source's answer lacks losses, logits or updates"),
         (lambda probe: replace(probe, untrained_evaluation=[]), "the source's answer lacks losses, logits or updates"),
         (lambda probe: replace(probe, updates={}), "the source's answer lacks losses, logits or updates"),
@@ -289,7 +289,7 @@ def test_an_answer_that_says_nothing_proves_nothing_though_the_import_answers_th
 def test_an_import_that_made_fewer_updates_than_its_source_or_answered_no_probe_is_not_proven() -> None:
     fewer = changed(lambda probe: replace(probe, updates={"1": probe.updates["1"]}))
     answer = usual_answer()
-    assert find_other_names(fewer, answer.evidence) == "the network has not answered with 2 updates, the source has"
+    assert find_other_names(fewer, answer.evidence) == "the network did not answer with 2 updates, the source did"
     assert summarise(answer.evidence, answer, []).difference == "the source answered no probe"
 
 

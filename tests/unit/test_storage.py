@@ -70,7 +70,7 @@ def test_a_trial_that_would_not_fit_is_not_begun(results: Path, monkeypatch: pyt
     with pytest.raises(CannotGoOn, match=rf"^{results}: 14\.0 MiB are free, the next trial may need 15\.\d: free some"):
         storage.need(SPEC, None)
     disk(monkeypatch, 20 * MIB, files=5)
-    with pytest.raises(CannotGoOn, match="room for 5 files"):
+    with pytest.raises(CannotGoOn, match="space for 5 files"):
         storage.need(SPEC, None)
 
 
@@ -84,10 +84,10 @@ def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> Non
     with pytest.raises(CannotGoOn, match=rf"^{python}: its environment was removed"):
         storage.whole(SPEC, here)
     (results / "inputs" / "order.npy").unlink()
-    with pytest.raises(CannotGoOn, match=r"inputs/order\.npy: removed in mid-run"):
+    with pytest.raises(CannotGoOn, match=r"inputs/order\.npy: removed during the run"):
         storage.whole(SPEC, UNAVAILABLE)
     shutil.rmtree(results)
-    with pytest.raises(CannotGoOn, match=rf"^{results}: removed or moved in mid-run"):
+    with pytest.raises(CannotGoOn, match=rf"^{results}: removed or moved during the run"):
         storage.need(SPEC, UNAVAILABLE)
     results.mkdir()  # another one of its name, as a trial at work may make it
     with pytest.raises(CannotGoOn, match="removed"):

@@ -96,7 +96,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
 def test_blocks_are_read_and_not_beside_series(tmp_path: Path) -> None:
     blocks = "blocks = [[127, 128, 129], [255, 256, 257]]"
     assert read(written(tmp_path, blocks)).blocks == ((127, 128, 129), (255, 256, 257))
-    with pytest.raises(StudyError, match=r"mine.toml, line 3: blocks: a study of several series has trials alone"):
+    with pytest.raises(StudyError, match=r"mine.toml, line 3: blocks: a study with series cannot have blocks"):
         read(written(tmp_path, blocks, "[[series]]", 'name = "one"'))
 
 
@@ -113,7 +113,7 @@ def test_a_whole_number_means_the_same_as_its_decimal(tmp_path: Path, key: str) 
         ('name = "other"', "name", "unknown key"),
         ("[optimizer_options]\nmomentum = 1", "optimizer_options", "unknown key"),
         ('"odd key" = 3', "odd key", "unknown key"),
-        ('optimizer.name = "adam"', "optimizer", "Expected `str`, got `object`; known are sgd, momentum"),
+        ('optimizer.name = "adam"', "optimizer", "Expected `str`, got `object`; known: sgd, momentum"),
         ("[options]  # of mine", "options", "unknown key"),
         ('epochs = "3"', "epochs", "Expected `int`, got `str`"),
         ("epochs = 3.0", "epochs", "Expected `int`, got `float`"),
@@ -126,20 +126,20 @@ def test_a_whole_number_means_the_same_as_its_decimal(tmp_path: Path, key: str) 
         ("batch_sizes = [4, 8.0]", "batch_sizes", "Expected `int`, got `float` - at `$[1]`"),
         ("batch_sizes = [[4], [8]]", "batch_sizes", "Expected `int`, got `array` - at `$[0]`"),
         ("frameworks = [1]", "frameworks", "Expected `str`, got `int` - at `$[0]`"),
-        ('optimizer = "lion"', "optimizer", "Invalid enum value 'lion'; known are sgd, momentum, nesterov, adam"),
-        ('schedule = "cosin"', "schedule", "Invalid enum value 'cosin'; did you mean cosine?; known are constant"),
+        ('optimizer = "lion"', "optimizer", "Invalid enum value 'lion'; known: sgd, momentum, nesterov, adam"),
+        ('schedule = "cosin"', "schedule", "Invalid enum value 'cosin'; did you mean cosine?; known: constant"),
         ('profiles = ["default", "tunde"]', "profiles", "Invalid enum value 'tunde' - at `$[1]`; did you mean tuned?"),
         ('augment = "flip"', "augment", "Invalid enum value 'flip'; did you mean flip-crop?"),
         ("weight_decay = -0.1", "weight_decay", "Expected `float` >= 0"),
-        ('weight_decay = 0.1\noptimizer = "adam"', "weight_decay", "adam has none; those that have are sgd, momentum"),
+        ('weight_decay = 0.1\noptimizer = "adam"', "weight_decay", "adam has none; sgd, momentum"),
         ("warm_up = -1", "warm_up", "Expected `float` >= 0"),
-        ("warm_up = 2.5", "warm_up", "2.5 is neither a part of all steps nor a whole number of them"),
+        ("warm_up = 2.5", "warm_up", "2.5 is neither a share of all steps nor a whole number of steps"),
         ("base_batch_size = 32", "base_batch_size", "nothing is scaled: give scale_learning_rate, too"),
         ('base_batch_size = 0\nscale_learning_rate = "sqrt"', "base_batch_size", "Expected `int` >= 1"),
         ('scale_learning_rate = "lineal"', "scale_learning_rate", "did you mean linear?"),
-        ('warm_up = 5\nschedule = "one-cycle"', "warm_up", "one-cycle has a rise of its own"),
-        ('last_batch = "pad"', "last_batch", "Invalid enum value 'pad'; known are keep, drop"),
-        ('feed = "disk"', "feed", "Invalid enum value 'disk'; known are host, device"),
+        ('warm_up = 5\nschedule = "one-cycle"', "warm_up", "one-cycle has its own warm-up"),
+        ('last_batch = "pad"', "last_batch", "Invalid enum value 'pad'; known: keep, drop"),
+        ('feed = "disk"', "feed", "Invalid enum value 'disk'; known: host, device"),
         ("epochs = 0", "epochs", "Expected `int` >= 1"),
         ("repeats = -1", "repeats", "Expected `int` >= 1"),
         ("threads = 0", "threads", "Expected `int` >= 1"),
@@ -293,15 +293,15 @@ def test_each_series_is_the_study_with_its_own_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "line", "reason"),
     [
-        (["[[series]]", "epochs = 2"], 3, "name: a name, of 1 to 40 of a-z, 0-9, . and -, is what each series begins"),
+        (["[[series]]", "epochs = 2"], 3, "name: each series needs a name of 1 to 40 characters of a-z, 0-9, . and -"),
         (["[[series]]", 'name = "A b"'], 4, "got 'A b'"),
         ([*SERIES, "epochs = 0"], 10, "series wide: epochs: Expected `int` >= 1"),
-        ([*SERIES, "epocs = 2"], 10, "epocs: no key of a series; those are name, workload, dataset, frameworks,"),
-        ([*SERIES, "repeats = 2"], 10, "repeats: no key of a series"),
+        ([*SERIES, "epocs = 2"], 10, "epocs: not a key of a series; these are: name, workload, dataset, frameworks,"),
+        ([*SERIES, "repeats = 2"], 10, "repeats: not a key of a series"),
         (["learning_rate = 0.1", *SERIES, 'optimizer = "adom"'], 11, "did you mean adam?"),
         ([*SERIES, "[[series]]", 'name = "wide"'], 11, "name: two series are called wide"),
-        ([*SERIES, "[[series]]", 'name = "same"', "batch_sizes = [7]"], 11, "name: trains what wide trains"),
-        (["series = 3"], 3, "series: is no list of tables: begin each with [[series]]"),
+        ([*SERIES, "[[series]]", 'name = "same"', "batch_sizes = [7]"], 11, "name: trains the same as wide"),
+        (["series = 3"], 3, "series: is not a list of tables: begin each with [[series]]"),
     ],
 )
 def test_what_is_wrong_in_a_series_is_named_with_its_line(

@@ -143,9 +143,7 @@ def test_sizes_that_do_not_reach_it_are_named_and_are_no_answer() -> None:
     assert answer.reason == "64 did not reach it in 1 of 2 repeats; 128 did not reach it in its only repeat"
     assert [each.epochs for each in answer.reached] == [2, 2, 2, 1, None, None]
     assert (
-        answer.least_energy is None
-        and answer.energy_reason is not None
-        and "no energy is known" in answer.energy_reason
+        answer.least_energy is None and answer.energy_reason is not None and "energy is unknown" in answer.energy_reason
     )
 
 

@@ -22,7 +22,7 @@ def _convolution(name: str, filters: int, kernel: int, stride: int = 1) -> layer
 
 
 def _dense_layer(name: str) -> layers.Concatenate:
-    """Return what entered, and behind it GROWTH channels that were made of it."""
+    """Return the input, followed by GROWTH channels computed from it."""
     made = (
         *_activated(f"{name}_conv1"),
         _convolution(f"{name}_conv1", BOTTLENECK * GROWTH, 1),

@@ -75,7 +75,7 @@ class DepthwiseConv2D(Layer):
 
 
 def _margins(layer: str, padding: Padding, shape: Shape, window: tuple[int, int], stride: int) -> Margins:
-    """Return the rows and columns around an image; ValueError naming the layer for what is no image or no padding."""
+    """Return the rows and columns around an image; ValueError names the layer if one is not an image or padding."""
     image_shape(layer, shape)
     if padding == "same":
         return same_margins(shape, window, stride)
@@ -104,8 +104,8 @@ def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, mar
 class Pool2D(Layer):
     """One number per channel of each size x size window: (h, w, c) -> (rows, columns, c).
 
-    Rows, columns and margins as in Conv2D, but margins are no pixels and enter no result, whichever padding they come
-    from: they are never the maximum, and the mean is of the window's pixels alone. Each is smaller than the window.
+    Rows, columns and margins as in Conv2D. Margins of any padding are not pixels: they are never the maximum, and the
+    mean is of the window's pixels alone. Each margin is smaller than the window.
     """
 
     size: int

@@ -35,7 +35,7 @@ LIMIT_NAMES = {
     Limit.CONTAINER: "the container's limit",
     Limit.GROUP: "a control group",
     Limit.ASKED: "a limit of private memory (RLIMIT_DATA)",
-    Limit.HOST: "a limit of private memory (RLIMIT_DATA) within what the machine has free",
+    Limit.HOST: "a limit of private memory (RLIMIT_DATA) within the machine's free memory",
 }
 
 

@@ -50,7 +50,7 @@ def read_blocks(path: Path) -> list[Block]:
         stored = json.loads(path.read_text(encoding="utf-8"))["blocks"]
         blocks = [Block(**block | {"phase": Phase(block["phase"])}) for block in stored]
         if not blocks or not all(map(_possible, blocks)):
-            raise ValueError("a block that nobody can have measured")
+            raise ValueError("a block with impossible values")
     except OSError as error:
         raise ValueError(f"{path.name}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:

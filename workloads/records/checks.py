@@ -96,7 +96,7 @@ def _split(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
 def _speed(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
     if pair := _values(figures, registry.SPEED, registry.STEP_TIME):
         product = pair[0] * pair[1]
-        detail = f"{product:.2f} images a step, batch size {spec.global_batch}"
+        detail = f"{product:.2f} images per step, batch size {spec.global_batch}"
         yield Check(CheckName.SPEED_IDENTITY, abs(product / spec.global_batch - 1) <= 0.01, detail)
 
 
@@ -145,7 +145,7 @@ def _window_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
         return
     if min(epoch.train_s for epoch in epochs) > EPOCH_COSTS_S:
         fastest = max(epoch.steps * spec.global_batch / (epoch.train_s - EPOCH_COSTS_S) for epoch in epochs)
-        times = f"{speed[0] / fastest:.3g} times that is too much"
+        times = f"it is {speed[0] / fastest:.3g} times as fast, which is too much"
         detail = f"{speed[0]:,.0f} images/s in the steady window, at most {fastest:,.0f} in the fastest epoch"
         passed = speed[0] <= WINDOW_FASTER * fastest
         yield Check(CheckName.WINDOW_SPEED, passed, detail if passed else f"{detail}; {times}")
@@ -167,7 +167,7 @@ def _window(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
         samples = usage.samples if usage else None
         long_enough = window[0] >= SHORTEST_S and (samples is None or samples >= FEWEST_SAMPLES)
         counted = "" if samples is None else f", {samples} samples of the usage"
-        detail = f"{window[0]:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"
+        detail = f"{window[0]:.2f} s{counted}; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are required"
         yield Check(CheckName.LONG_ENOUGH, long_enough, detail)
 
 
@@ -235,7 +235,7 @@ def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
     if pair := _values(figures, registry.CPU_THROTTLED, registry.CPU_QUOTA):
         percent, quota = pair
         detail = f"{percent:.1f} % of the cores' time in the window was withheld by a quota of {quota:g} cores; "
-        detail += f"more than {THROTTLED_PERCENT:g} % is too much"
+        detail += f"at most {THROTTLED_PERCENT:g} % is allowed"
         yield Check(CheckName.NOT_THROTTLED, percent <= THROTTLED_PERCENT, detail)
 
 
@@ -256,7 +256,7 @@ def check_samples(edges: tuple[float, float], samples: Samples) -> list[Check]:
         if column in NEVER_ALL_ZERO and len(known) and not known.any():
             checks.append(Check(CheckName.NOT_ALL_ZERO, False, detail))
         if column in SUMS and len(known) > 1 and known.min() == known.max():
-            checks.append(Check(CheckName.NOT_ALL_ZERO, False, f"{detail}, and it is a running sum"))
+            checks.append(Check(CheckName.NOT_ALL_ZERO, False, f"{detail}, but it is a running sum"))
     return checks
 
 

@@ -63,8 +63,8 @@ class Difference:
     """Relative difference between the framework and the referee, None if one of them is not a number.
 
     `rounding` is the difference between the referee in float32 and in float64, 0 if it was not needed. `resolution` is
-    the most that keeping weights in float32 may add; or, going back over an update, a value on a kink, again 0 if it
-    was not needed.
+    the most that keeping weights in float32 may add. If an update is undone, it is what a value on a kink may add. It
+    is 0 if it was not needed.
     """
 
     apart: float | None
@@ -190,8 +190,8 @@ def drawn_images(generator: np.random.Generator, split: int, batch_size: int, mo
 
 
 def draw_evaluated(generator: np.random.Generator, split: int, batch_size: int, most: int) -> NDArray[np.int64]:
-    """Return indices of up to `most` images of an evaluation that was made: a quarter of them, at least one, of its
-    last batch, which may be smaller, and the others of all before.
+    """Return indices of up to `most` images of an evaluation. A quarter of them, at least one, are from its last batch,
+    which may be smaller. The others are from the batches before.
     """
     last = (split - 1) // batch_size * batch_size
     of_last = min(split - last, max(1, most // 4)) if last else min(split, most)
@@ -200,8 +200,8 @@ def draw_evaluated(generator: np.random.Generator, split: int, batch_size: int, 
 
 
 def steps_before_evaluation(followed: int) -> int:
-    """Return after how many of the followed steps logits are asked for: between two, so that an evaluation that changes
-    what the optimizer remembers shows in the second.
+    """Return the number of followed steps before logits are computed. This lies between two steps: an evaluation that
+    changes the optimizer's state then shows in the second.
     """
     return min(1, max(0, followed - 1))
 

@@ -50,7 +50,7 @@ def read(path: Path) -> Workload:
 
 
 def from_json(data: dict[str, Any]) -> Workload:
-    """Return the network. Raises TypeError, KeyError, ValueError for data that are no network."""
+    """Return the network. Raises TypeError, KeyError, ValueError for data that are not a network."""
     values = {"summary": "", **{name: _value(item) for name, item in data.items()}}
     _refuse_types(Workload, values)
     return Workload(**values)

@@ -28,7 +28,7 @@ def check_own_code(spec: TrialSpec, events: Events) -> Iterator[Check]:
     trained = [
         event["first_losses"] for event in events if event["event"] == Event.EPOCH_TRAINED and "first_losses" in event
     ]
-    again = last.get(Event.TRAINED_AGAIN, {"reason": "the worker ended before it had trained again"})
+    again = last.get(Event.TRAINED_AGAIN, {"reason": "the worker ended before it trained again"})
     yield _losses(spec, trained[-1] if trained else [], again.get("losses"), again.get("reason", ""))
     evaluated = last.get(Event.EVALUATED_AGAIN, {"reason": "the worker did not evaluate again"})
     yield _evaluation(spec, last.get(Event.EPOCH_EVALUATED, {}).get("apart"), evaluated.get("reason"))
@@ -60,7 +60,7 @@ def _apart(one: float | None, other: float | None) -> float:
 def _evaluation(spec: TrialSpec, apart: float | None, reason: str | None) -> Check:
     """Check that an image's logits, in the evaluation of the test split, follow from that image alone."""
     if apart is None:
-        why = f"no test image was evaluated again: {reason}" if reason else "logits of test images are no numbers"
+        why = f"no test image was evaluated again: {reason}" if reason else "logits of test images are not numbers"
         return Check(CheckName.OWN_EVALUATION, False, why)
     most = LOGITS_REDUCED if spec.task.precision in REDUCED else LOGITS
     detail = "test images evaluated again, in another batch, have the logits of the last evaluation"

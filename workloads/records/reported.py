@@ -122,7 +122,7 @@ def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) 
         return
     least = speed * workload.step_flop / FAST_ALGORITHMS / (LONE_CORE * product / spec.placement.threads)
     shown, allowed = show_both(used, least, "f", digits=3, fewer=0)
-    detail = f"{speed:,.0f} images/s need {allowed} cores at least, its processes used {shown}"
+    detail = f"{speed:,.0f} images/s need at least {allowed} cores, its processes used {shown}"
     yield Check(CheckName.NEEDED, used >= least, detail)
 
 
@@ -158,4 +158,4 @@ def check_threads(spec: TrialSpec, facts: Mapping[str, Any]) -> list[Check]:
     if spec.placement.devices > 1 or type(told) is not int:
         return []
     allotted = spec.placement.device_threads
-    return [Check(CheckName.THREADS, told == allotted, f"it says {told} threads, {allotted} are allotted")]
+    return [Check(CheckName.THREADS, told == allotted, f"it reports {told} threads, {allotted} are allotted")]

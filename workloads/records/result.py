@@ -45,10 +45,10 @@ class Epoch:
 
 
 def refuse_target(accuracy: float | None) -> str | None:
-    """Return why this is no target for test accuracies; None if it is one, or none was given."""
+    """Return why this cannot be a target test accuracy; None if it can, or none was given."""
     if accuracy is None or 0 < accuracy <= 1:
         return None
-    return f"--target-accuracy {accuracy:g}: must be a share above 0 and up to 1, as 0.6"
+    return f"--target-accuracy {accuracy:g}: must be a share above 0 and up to 1, e.g. 0.6"
 
 
 def select_epochs(epochs: Sequence[Epoch], accuracy: float) -> Sequence[Epoch]:
@@ -115,7 +115,7 @@ class TrialResult:
 
 
 def _refuse_other_schema(data: Any) -> None:
-    """Raise OtherSchema with the commit whose program reads the result, or ValueError if it is no result."""
+    """Raise OtherSchema with the commit whose program reads the result, or ValueError if it is not a result."""
     if not isinstance(data, dict):
         raise ValueError("not a trial result: no JSON object")
     version = data.get("schema_version")

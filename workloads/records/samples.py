@@ -73,12 +73,12 @@ def _numbers(cells: list[bytes], name: str, column: str) -> NDArray[np.float64]:
             values[place] = float(cell) if cell else np.nan
         except ValueError as error:
             text = ascii(cell.decode("utf-8", "replace"))[:SHOWN]
-            raise ValueError(f"{name}: line {place + 2}: {column} is no number: {text}") from error
+            raise ValueError(f"{name}: line {place + 2}: {column} is not a number: {text}") from error
     wrong = np.abs(values) > LARGEST if column not in NEVER_EMPTY else ~(np.abs(values) <= LARGEST)
     if wrong.any():
         place = int(np.argmax(wrong))
         text = ascii(cells[place].decode("ascii"))[:SHOWN]
-        raise ValueError(f"{name}: line {place + 2}: {column} is {text}, which nobody can have sampled")
+        raise ValueError(f"{name}: line {place + 2}: {column} is {text}, which is impossible")
     return values
 
 

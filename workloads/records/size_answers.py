@@ -53,7 +53,7 @@ class LargestSpeed:
         """The comparison as a clause."""
         speed = f"{self.images_per_s:,.0f} images/s there"
         if self.compared.verdict is SizeVerdict.BEST:
-            return f"{speed}, the best that was measured"
+            return f"{speed}, the best measured"
         best = f"the best measured, {self.best_images_per_s:,.0f} at {self.best_batch_size:,}"
         ratio = self.compared
         if ratio.low is None or ratio.high is None:

@@ -184,7 +184,7 @@ def refuse_paths(spec: TrialSpec) -> None:
         raise ValueError(f"not a trial result: its id would be {spec.id[:SHOWN]!r}")
     for name in (spec.task.workload, spec.task.dataset):
         if not name or {"/", "\0"} & set(name):
-            raise ValueError(f"not a trial result: {name[:SHOWN]!r} names no workload or data set")
+            raise ValueError(f"not a trial result: {name[:SHOWN]!r} is not a workload or data set")
     for file in spec.inputs.values():
         path = PurePosixPath(file.path)
         if path.is_absolute() or ".." in path.parts or "\0" in file.path:
@@ -196,12 +196,12 @@ def read_start(result: TrialResult) -> datetime:
     try:
         moment = datetime.fromisoformat(result.started_at)
     except ValueError as error:
-        raise ValueError(f"not a trial result: started_at is {result.started_at[:SHOWN]!r}, no ISO 8601") from error
+        raise ValueError(f"not a trial result: started_at is {result.started_at[:SHOWN]!r}, not ISO 8601") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"not a trial result: {name} is no JSON number")
+    raise ValueError(f"not a trial result: {name} is not a JSON number")
 
 
 def _whole(digits: str) -> int:
@@ -219,7 +219,7 @@ def _finite(digits: str) -> float:
 
 
 def read_meter(path: Path) -> dict[str, Any]:
-    """Read the report; empty without a file. Raises ValueError, one line, for a file that is no readable report."""
+    """Read the report; empty without a file. Raises ValueError, one line, for a file that is not a readable report."""
     content = files.read_bytes(path)
     return {} if content is None else meter_of(content, path.name)
 
@@ -231,7 +231,7 @@ def meter_of(content: bytes, name: str = "meter.json") -> dict[str, Any]:
         accounts = [meter.get("gpu") or {}, *meter.get("other_gpus", [])]
         metrics = [metric for account in accounts for metric in account.get("metrics", {}).values()]
         if any(each["failures"] and not each["first_failure"] for each in metrics):
-            raise ValueError("calls failed, and the first that did is not there")
+            raise ValueError("calls failed, but the first failure is missing")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: {describe_error(error)}") from error
     return meter

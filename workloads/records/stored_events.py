@@ -184,7 +184,7 @@ def _follows(event: dict[str, Any], before: Events) -> None:
     if event["event"] == Event.STARTED:
         return
     if before and event["t_ns"] < before[-1]["t_ns"]:
-        raise ValueError(f"t_ns {event['t_ns']} is before that of the line before")
+        raise ValueError(f"t_ns {event['t_ns']} is earlier than in the line before")
     copied_s = event.get("copied_s", 0.0) if event["event"] == Event.EPOCH_TRAINED else 0.0
     starts = [other["t_ns"] for other in before[-2:] if other["event"] != Event.WINDOW_STARTED]  # in an epoch, too
     if copied_s and (not starts or copied_s > (event["t_ns"] - starts[-1]) / 1e9):
@@ -192,7 +192,7 @@ def _follows(event: dict[str, Any], before: Events) -> None:
     if event["event"] == Event.WINDOW_ENDED:
         begun = [other["t_ns"] for other in before if other["event"] == Event.WINDOW_STARTED]
         if not begun or begun[-1] >= event["t_ns"]:
-            raise ValueError("the window ends before it has begun")
+            raise ValueError("the window ends before it began")
         edges = [begun[-1], *(edge for segment in event["segments"] for edge in segment), event["t_ns"]]
         if any(start >= end for start, end in event["segments"]) or edges != sorted(edges):
             raise ValueError("segments of the window that do not follow one another in it")

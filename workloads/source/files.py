@@ -45,10 +45,10 @@ ADVICE = {
     **dict.fromkeys(PICKLES, "is a pickle, which runs code when it is read; give the code that makes the model"),
     ".h5": "is Keras' older format; load it with Keras 3 and save it as .keras",
     ".hdf5": "is Keras' older format; load it with Keras 3 and save it as .keras",
-    ".safetensors": "holds weights, no network; give the code that makes the model",
-    ".params": "holds weights, no network; give the code that makes the model",
-    ".tflite": "is for inference; give the .keras file that it was made of",
-    ".pb": "is for inference; give the .keras file that it was made of",
+    ".safetensors": "holds weights, not a network; give the code that makes the model",
+    ".params": "holds weights, not a network; give the code that makes the model",
+    ".tflite": "is for inference; give the .keras file that it was made from",
+    ".pb": "is for inference; give the .keras file that it was made from",
 }
 
 
@@ -64,7 +64,7 @@ def read_source(path: Path) -> Imported:
         raise ImportRefused(ADVICE[suffix])
     try:
         if suffix == JSON and path.stat().st_size > MOST_BYTES:
-            raise ImportRefused(f"is no network: it has over {MOST_BYTES >> 20} MiB")
+            raise ImportRefused(f"is not a network: it has over {MOST_BYTES >> 20} MiB")
         content = path.read_bytes()
     except OSError as error:
         raise ImportRefused(error.strerror or str(error)) from error
@@ -124,7 +124,7 @@ def _parse(content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ImportRefused(f"is no JSON: {str(error)[:100]}") from error
+        raise ImportRefused(f"is not JSON: {str(error)[:100]}") from error
 
 
 def _read_keras(path: Path, content: bytes) -> Imported:
@@ -180,7 +180,7 @@ def _read_archive(content: bytes) -> tuple[Any, dict[str, Weights] | None]:
     except ImportRefused:
         raise
     except BROKEN as error:
-        raise ImportRefused(f"is no .keras file of Keras 3: {_describe(error)}") from error
+        raise ImportRefused(f"is not a .keras file of Keras 3: {_describe(error)}") from error
     return config, variables
 
 

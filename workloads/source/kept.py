@@ -24,9 +24,9 @@ def describe_origin(imported: Imported, source: Path, out: Path) -> dict[str, An
     if origin is None:
         return {"missing": imported.unproven or "its source is a network of this project"}
     if source.read_bytes() != origin.code:
-        return {"missing": f"it was imported from {source.name}, which is no model itself; {AGAIN}"}
+        return {"missing": f"it was imported from {source.name}, which is not a model itself; {AGAIN}"}
     if source.suffix == ".py" and (names := list_neighbours(origin.code, source.parent)):
-        return {"missing": f"{source.name} needs {names[0]} next to it; a run takes the file alone"}
+        return {"missing": f"{source.name} needs {names[0]} next to it; a run copies that file alone"}
     if not is_within(source, out.parent):
         return {"missing": describe_outside(source, out)}
     return {
@@ -75,7 +75,7 @@ def read_origin(data: Mapping[str, Any], path: Path) -> Origin | str:
     source = SourceMap.from_json(data["map"])
     code, kind = source.code, file.resolve().suffix
     if kind != Path(code.file).suffix or kind not in KINDS.get(code.framework, ()):
-        return f"{file} is no file of the {code.framework} model that {path.name} describes; {AGAIN}"
+        return f"{file} is not the file of the {code.framework} model that {path.name} describes; {AGAIN}"
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -57,12 +57,12 @@ def read_graph(config: Any, variables: Mapping[str, Weights] | None = None) -> K
         kind, name = config["class_name"], config["config"].get("name", "")
         _refuse_class(config, str(name))
         if kind not in MODELS:
-            raise ImportRefused(f"{name} ({kind}): is no Sequential or Functional model")
+            raise ImportRefused(f"{name} ({kind}): is not a Sequential or Functional model")
         graph.output = _read_model(graph, config, "", "", None)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, ImportRefused):
             raise
-        raise ImportRefused(f"is no configuration of a Keras 3 model: {type(error).__name__} {error}") from error
+        raise ImportRefused(f"is not a configuration of a Keras 3 model: {type(error).__name__} {error}") from error
     return graph
 
 
@@ -71,7 +71,7 @@ def _refuse_class(item: Mapping[str, Any], path: str) -> None:
     module, kind = item.get("module"), item["class_name"]
     if not (module == "keras" or str(module).startswith("keras.")):
         hint = (
-            "save it with Keras 3" if module is None and item.get("registered_name") is None else "build it of layers"
+            "save it with Keras 3" if module is None and item.get("registered_name") is None else "build it from layers"
         )
         raise ImportRefused(
             f"{path} ({kind}): is a class of {module or 'unknown origin'}, whose code is never run; {hint}"
@@ -106,13 +106,13 @@ def _read_model(graph: KerasGraph, item: Mapping[str, Any], path: str, folder: s
     while left:
         ready = [each for each in left if all(tensor in known for tensor in _list_tensors(each[3], each[0]))]
         if not ready:
-            raise ImportRefused(f"{path or config.get('name')}: its layers take outputs that no layer makes")
+            raise ImportRefused(f"{path or config.get('name')}: its layers take outputs that no layer produces")
         for layer, place, number, call in ready:
             inputs = tuple(known[tensor] for tensor in _list_tensors(call, layer))
             known[layer["config"]["name"], number] = _read_call(graph, layer, path, place, inputs, call)
         left = [each for each in left if not any(each is done for done in ready)]
     if first not in known:
-        raise ImportRefused(f"{path or config.get('name')}: its input {first[0]} is no layer of it")
+        raise ImportRefused(f"{path or config.get('name')}: its input {first[0]} is not one of its layers")
     return known[last]
 
 
@@ -190,7 +190,7 @@ def _list_tensors(call: Any, layer: Mapping[str, Any]) -> list[Tensor]:
         if isinstance(value, dict) and value.get("class_name") == "__keras_tensor__":
             name, number, output = value["config"]["keras_history"]
             if output != 0:
-                raise ImportRefused(f"{name}: has several outputs, a layer here has one")
+                raise ImportRefused(f"{name}: has several outputs; a layer here has one")
             found.append((name, number))
         elif isinstance(value, list | tuple):
             for each in value:

@@ -119,7 +119,7 @@ def _spread(layer: LayerConfig, value: Any) -> tuple[float, ...]:
         (value,) = value
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(each, int | float) for each in values):
-        raise layer.refuse(f"{str(value)[:40]} is no number per channel")
+        raise layer.refuse(f"{str(value)[:40]} is not a number per channel")
     if len(values) == 1:
         if layer.channels is None:
             raise layer.refuse("the number of its channels is unknown")
@@ -133,7 +133,7 @@ def _normalization(layer: LayerConfig) -> list[Part]:
     mean, variance = layer.take("mean"), layer.take("variance")
     if mean is None:
         if layer.variables is None:
-            layer.notes.append("a Normalization has no values in the JSON: mean 0 and variance 1, as it starts")
+            layer.notes.append("a Normalization has no values in the JSON: it starts with mean 0 and variance 1")
             mean, variance = 0.0, 1.0
         elif {"0", "1"} <= layer.variables.keys():
             mean, variance = (layer.variables[number].ravel().tolist() for number in ("0", "1"))
@@ -269,7 +269,7 @@ LAYERS: dict[str, Callable[[LayerConfig], list[Part]]] = {
     "Concatenate": _plain("concatenate", "axis"),
 }
 ADVICE = {
-    "Lambda": "is code, which is never run; replace it by layers",
+    "Lambda": "is code, which is never run; replace it with layers",
     **dict.fromkeys(
         ("RandomFlip", "RandomCrop", "RandomTranslation", "RandomRotation", "RandomZoom", "RandomContrast"),
         "changes images in training; leave it out of the model, and see --augment",
@@ -277,7 +277,7 @@ ADVICE = {
     **dict.fromkeys(
         ("LSTM", "GRU", "SimpleRNN", "Embedding"), "is for sequences; only networks of images are imported"
     ),
-    "TFSMLayer": "is a program of TensorFlow, not a configuration; build the model of layers",
+    "TFSMLayer": "is a program of TensorFlow, not a configuration; build the model from layers",
 }
 
 

@@ -60,7 +60,7 @@ class LayerConfig:
         value = self.take(name, usual)
         values = value if isinstance(value, list) else [value]
         if any(each != values[0] for each in values) or type(values[0]) is not int:
-            raise self.refuse(f"{name}={value!r} has no layer; both axes must be alike")
+            raise self.refuse(f"{name}={value!r} has no layer; both axes must be equal")
         return int(values[0])
 
     def need_last_axis(self, usual: int = -1) -> None:

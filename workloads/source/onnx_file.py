@@ -47,7 +47,7 @@ def read_onnx(path: Path, name: str) -> Imported:
     except ImportRefused:
         raise
     except Exception as error:  # a foreign file may fail in any way
-        raise ImportRefused(f"is no ONNX model: {' '.join(str(error).split())[:150]}") from error
+        raise ImportRefused(f"is not an ONNX model: {' '.join(str(error).split())[:150]}") from error
     image, shapes = _list_shapes(model)
     reader = _read_nodes(model.graph, shapes, version)
     kinds = {node.operator for node in reader.nodes}
@@ -65,7 +65,7 @@ def _find_version(model: Any) -> int:
     """Return the version of the operator set. Raises ImportRefused for one that is not known."""
     versions = [each.version for each in model.opset_import if each.domain in DOMAINS]
     if len(versions) != 1:
-        raise ImportRefused("names no operator set of ONNX: export it again")
+        raise ImportRefused("names no ONNX operator set: export it again")
     if versions[0] <= NEWEST_WITHOUT_TRAINING:
         raise ImportRefused(
             f"is of operator set {versions[0]}, which does not say whether a BatchNormalization trains; "
@@ -83,9 +83,9 @@ def _load_tensors(graph: Any, folder: Path) -> None:
             location = external_data_helper.ExternalDataInfo(tensor).location
             file = (folder / location).resolve()
             if not file.is_relative_to(folder.resolve()):
-                raise ImportRefused(f"{tensor.name}: its values are in {location}, outside of the model's folder")
+                raise ImportRefused(f"{tensor.name}: its values are in {location}, outside the model's folder")
             if not file.is_file():
-                raise ImportRefused(f"{tensor.name}: its values are in {location}, which is not there")
+                raise ImportRefused(f"{tensor.name}: its values are in {location}, which does not exist")
             external_data_helper.load_external_data_for_tensor(tensor, str(folder.resolve()))
 
 
@@ -97,11 +97,11 @@ def _refuse_operators(graph: Any) -> None:
         place = name_node(proto)[1]
         if proto.domain not in DOMAINS:
             raise ImportRefused(
-                f"{place}: is no operator of ONNX's own, but of {proto.domain}; there is no layer for it"
+                f"{place}: is not an operator of ONNX itself but of {proto.domain}; there is no layer for it"
             )
         if proto.op_type in BRANCHING:
             raise ImportRefused(
-                f"{place}: is control flow, so it is no fixed network: take the branch out of the model"
+                f"{place}: is control flow, so the network is not fixed: remove the branch from the model"
             )
         if any(each.key == REWRITTEN and "BatchNorm" in each.value for each in proto.metadata_props):
             raise ImportRefused(f"{place}: a norm was folded into it: {EXPORT}")
@@ -128,7 +128,7 @@ def _list_shapes(model: Any) -> tuple[Shape, dict[str, Shape]]:
             raise ImportRefused(f"has {len(ends)} {what}s: {names}; a network here has one")
     kind = inputs[0].type.tensor_type
     if kind.elem_type != TensorProto.FLOAT:
-        raise ImportRefused(f"{inputs[0].name}: is no float32 tensor; export the model in float32")
+        raise ImportRefused(f"{inputs[0].name}: is not a float32 tensor; export the model in float32")
     sizes = [axis.dim_value for axis in kind.shape.dim]
     if len(sizes) != 4 or min(sizes[1:]) < 1:
         raise ImportRefused(f"{inputs[0].name}: its shape is {sizes}; export the model for images of one size")
@@ -185,7 +185,7 @@ def _read_node(reader: OnnxReader, proto: Any, shapes: dict[str, Shape], version
     """Add what one node of the file gives to what is known. Raises ImportRefused."""
     name, place = name_node(proto)
     if unknown := [each for each in proto.input if each and each not in reader.known]:
-        raise ImportRefused(f"{place}: takes {unknown[0]}, which no node before it gives")
+        raise ImportRefused(f"{place}: takes {unknown[0]}, which no earlier node produces")
     if _read_constant(reader, proto, version):
         return
     given = tuple(reader.known[each] if each else None for each in proto.input)

@@ -54,13 +54,13 @@ class Call:
         """Return an input that a layer gives. Raises ImportRefused."""
         given = self.inputs[number] if number < len(self.inputs) else None
         if not isinstance(given, Value):
-            raise self.refuse("computes with constants in a way that no layer record does")
+            raise self.refuse("computes with constants in a way that no layer record supports")
         return given
 
     def image(self) -> Value:
         """Return its first input, which must be an image with channels first. Raises ImportRefused."""
         if self.value().layout != "nchw":
-            raise self.refuse(f"needs images (n, c, h, w), and gets {self.value().describe()}")
+            raise self.refuse(f"needs images (n, c, h, w), but gets {self.value().describe()}")
         return self.value()
 
     def constant(self, number: int) -> Array | None:
@@ -132,7 +132,7 @@ class OnnxReader:
             raise call.refuse(f"its weight {name} is {values.dtype}; export the model in float32")
         origins = sorted(self.origins.get(name, ()))
         if not origins:
-            raise call.refuse(f"its {role} {name} is a constant in the file; that of the layer record trains")
+            raise call.refuse(f"its {role} {name} is a constant in the file; in the layer record it trains")
         if name in self.computed:
             raise call.refuse(
                 f"its weight {name} is computed from {' and '.join(origins)}, which a step would not train; "
@@ -143,8 +143,8 @@ class OnnxReader:
                 raise call.refuse(f"its weight {each} was computed at export, where norms are folded: {EXPORT}")
             if each in self.owners:
                 raise call.refuse(
-                    f"its weight {each} is that of {self.owners[each]}, too, as equal ones are shared at export, or in "
-                    f"the model: give each layer its own, and {EXPORT}"
+                    f"its weight {each} also belongs to {self.owners[each]}: equal ones are shared at export, or in "
+                    f"the model; give each layer its own, and {EXPORT}"
                 )
             self.owners[each] = call.place
         key = f"{node}/{role}"

@@ -94,7 +94,7 @@ def _mean(reader: OnnxReader, call: Call) -> Value:
         return reader.emit(call, "globalaveragepool2d", layout)
     if axes == {"t"} and not keeps:
         return reader.emit(call, "tokenmean", "nc")
-    raise call.refuse(f"is a mean over other axes than rows and columns, or tokens, of {value.describe()}")
+    raise call.refuse(f"is a mean over axes other than rows and columns, or tokens, of {value.describe()}")
 
 
 def _reshape(reader: OnnxReader, call: Call) -> Value:
@@ -206,7 +206,9 @@ def _add(reader: OnnxReader, call: Call) -> Value:
     if value.layout == "ntc" and constant.shape in (value.shape[1:], (1, *value.shape[1:])):
         weights = {"embedding": (name, constant.reshape(value.shape[1:]), ())}
         return reader.emit(call, "positionembedding", "ntc", {}, weights, (value,))
-    raise call.refuse(f"adds {name} of {constant.shape} to {value.describe()}: no layer record does{_advise(constant)}")
+    raise call.refuse(
+        f"adds {name} of {constant.shape} to {value.describe()}: no layer record supports that{_advise(constant)}"
+    )
 
 
 def _multiply(reader: OnnxReader, call: Call) -> Value:
@@ -216,8 +218,8 @@ def _multiply(reader: OnnxReader, call: Call) -> Value:
     if constant.size == 1 and not reader.origins.get(name):
         return reader.emit(call, "scale", value.layout, {"value": float(constant.reshape(()))}, inputs=(value,))
     if name not in reader.tensors or not value.is_per_channel(constant.shape):
-        said = f"multiplies {value.describe()} by {name} of {constant.shape}: no layer record does{_advise(constant)}"
-        raise call.refuse(said)
+        said = f"multiplies {value.describe()} by {name} of {constant.shape}: no layer record supports that"
+        raise call.refuse(said + _advise(constant))
     first = round_setting(float(constant.reshape(-1)[0]))
     settings = {"initial": first} if np.all(constant == constant.reshape(-1)[0]) else {}
     weights = {"scale": (name, constant.reshape(-1), ())}
@@ -231,16 +233,18 @@ def _less_or_divided(operator: str) -> Handler:
         value, name, constant, first = _with_constant(call)
         less = operator == "shift"
         if not first or not np.all(np.isfinite(constant)) or (not less and np.any(constant == 0)):
-            raise call.refuse(f"computes {name} with {value.describe()} in a way that no layer record does")
+            raise call.refuse(f"computes {name} with {value.describe()} in a way that no layer record supports")
         if reader.origins.get(name) and not _enters(reader, value):
-            said = f"computes {name} with {value.describe()}: it may train, and no layer record does that"
+            said = f"computes {name} with {value.describe()}: it may train, and no layer record supports that"
             raise call.refuse(said + _advise(constant))
         numbers = tuple(float(each) for each in constant.reshape(-1))
         if len(numbers) == 1:
             change = -numbers[0] if less else 1 / numbers[0]
             return reader.emit(call, operator, value.layout, {"value": change}, inputs=(value,))
         if not value.is_per_channel(constant.shape):
-            raise call.refuse(f"computes {name} of {constant.shape} with {value.describe()}: no layer record does")
+            raise call.refuse(
+                f"computes {name} of {constant.shape} with {value.describe()}: no layer record supports that"
+            )
         others = (1.0 if less else 0.0,) * len(numbers)
         settings = {"mean": numbers, "std": others} if less else {"mean": others, "std": numbers}
         return reader.emit(call, "normalise", value.layout, settings, inputs=(value,))

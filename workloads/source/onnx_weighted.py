@@ -55,7 +55,7 @@ def convolution(reader: OnnxReader, call: Call) -> Value:
     if kernel.ndim != 4:
         raise call.refuse(f"its kernel has {kernel.ndim} axes; only convolutions of images are layer records")
     if bias is not None and call.names[2] == f"{call.names[1]}_bias":
-        raise call.refuse(f"its bias {call.names[2]} was made at export, of a norm that was folded into it: {EXPORT}")
+        raise call.refuse(f"its bias {call.names[2]} was made at export, from a norm that was folded into it: {EXPORT}")
     settings = {"filters": kernel.shape[0], "kernel": kernel.shape[2:], "bias": bias is not None}
     if call.value().layout == "ncyx":
         if kernel.shape[2:] != (1, 1) or call.settings.get("group", 1) != 1 or read_padding(call) != "valid":
@@ -84,7 +84,7 @@ def dense(reader: OnnxReader, call: Call, turned: bool) -> Value:
     """Return the output of a dense layer; its kernel is (out, in) if `turned`, else (in, out)."""
     value, kernel, bias = call.value(), need_weight(call, 1), call.constant(2)
     if kernel.ndim != 2 or not value.layout.endswith("c"):
-        raise call.refuse(f"is no dense layer along the features: it gets {value.describe()}")
+        raise call.refuse(f"is not a dense layer along the features: it gets {value.describe()}")
     kernel = kernel if turned else kernel.T
     weights: dict[str, Weight] = {"kernel": (call.names[1], kernel, OURS[2])}
     weights |= {"bias": (call.names[2], bias.reshape(-1), ())} if bias is not None else {}
@@ -94,9 +94,9 @@ def dense(reader: OnnxReader, call: Call, turned: bool) -> Value:
 def batch_norm(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a BatchNorm in training mode; its momentum is ours."""
     if call.settings.get("training_mode", 0) != 1:
-        raise call.refuse(f"is in evaluation mode, so its momentum is no setting of a step: {EXPORT}")
+        raise call.refuse(f"is in evaluation mode, so it has no momentum for training: {EXPORT}")
     if call.value().layout not in ("nchw", "nc", "ncyx"):
-        raise call.refuse(f"needs images (n, c, h, w) or vectors, and gets {call.value().describe()}")
+        raise call.refuse(f"needs images (n, c, h, w) or vectors, but gets {call.value().describe()}")
     settings: dict[str, Any] = {
         "momentum": round_setting(call.settings.get("momentum", 0.9)),
         "epsilon": round_setting(call.settings.get("epsilon", 1e-5)),
@@ -115,7 +115,7 @@ def layer_norm(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a LayerNorm over the last axis."""
     value, gamma = call.value(), need_weight(call, 1)
     if call.settings.get("axis", -1) not in (-1, len(value.shape) - 1) or not value.layout.endswith("c"):
-        raise call.refuse(f"is over other axes than the channels alone of {value.describe()}")
+        raise call.refuse(f"is over axes other than the channels of {value.describe()}")
     settings = {"epsilon": round_setting(call.settings.get("epsilon", 1e-5))}
     beta = call.constant(2)
     if beta is None or not all(reader.origins.get(name) for name in call.names[1:3]):

@@ -95,7 +95,7 @@ def _join(node: Node, kind: type[Join], inputs: tuple[str, ...], shapes: list[Sh
         fits, shape = len(set(shapes)) == 1, widest
     if not fits:
         sizes = " and ".join(map(str, shapes))
-        raise ImportRefused(f"{node.place}: there is no {kind.__name__} of {sizes}; shapes must be alike")
+        raise ImportRefused(f"{node.place}: there is no {kind.__name__} of {sizes}; shapes must be equal")
     return Step(node, kind(node.name, branches=((),) * len(inputs)), inputs, shape)
 
 
@@ -182,7 +182,7 @@ def _reshape(node: Node, shape: Shape) -> Layer | None:
         return layers.Flatten(node.name)
     if len(shape) == 3 and target == (shape[0] * shape[1], shape[2]):
         return layers.Tokens(node.name)
-    raise ImportRefused(f"{node.place}: there is no layer that makes {target} of {shape}")
+    raise ImportRefused(f"{node.place}: there is no layer that turns {shape} into {target}")
 
 
 def _constant(node: Node, shape: Shape) -> Layer:

@@ -26,12 +26,12 @@ def make_tree(steps: Mapping[str, Step], last: str, names: Mapping[str, str]) ->
             step = steps[end]
             if end in used:
                 raise ImportRefused(
-                    f"{step.node.place}: its output goes into branches that meet in different places; "
+                    f"{step.node.place}: its output goes into branches that join in different places; "
                     "only networks whose branches split and join in pairs can be imported"
                 )
             used.add(end)
             if step.layer is None:
-                raise ImportRefused(f"{step.node.place}: the input is no layer")
+                raise ImportRefused(f"{step.node.place}: the input is not a layer")
             named: Layer = replace(step.layer, name=names[end])
             before = dominators[end]
             if isinstance(named, Join):

@@ -43,7 +43,7 @@ def _refuse_shared(model: nn.Module) -> None:
     for name, parameter in model.named_parameters(remove_duplicate=False):
         first = known.setdefault(id(parameter), name)
         if first != name:
-            raise Refused(f"parameter {name} is {first}, too: each layer needs weights of its own", _module_of(name))
+            raise Refused(f"parameter {name} is also {first}: each layer needs its own weights", _module_of(name))
         if not parameter.requires_grad:
             raise Refused(
                 f"parameter {name} is not trained (requires_grad=False); every weight is trained here: unfreeze it",
@@ -68,7 +68,7 @@ def _refuse_used_twice(model: nn.Module, graph: fx.Graph) -> None:
         module = model.get_submodule(path)
         if count > 1 and (any(True for _ in module.parameters()) or any(True for _ in module.buffers())):
             raise Refused(
-                f"is used {count} times, with the same weights each time: give each use a module of its own", path,
+                f"is used {count} times, with the same weights each time: give each use its own module", path,
                 type(module).__name__,
             )  # fmt: skip
 
@@ -88,7 +88,7 @@ def _refuse_dropping(graph: fx.Graph) -> None:
     for node in graph.nodes:
         if _drops(node):
             raise Refused(
-                "drops values in evaluation, too: hand it training=self.training", node.meta["place"],
+                "drops values in evaluation, too: pass it training=self.training", node.meta["place"],
                 getattr(node.target, "__name__", ""),
             )  # fmt: skip
 
@@ -99,7 +99,7 @@ def _refuse_fixed_norms(graph: fx.Graph, training: bool) -> None:
         if node.op == "call_function" and getattr(node.target, "__name__", "") == "batch_norm":
             flag = node.kwargs.get("training", node.args[5] if len(node.args) > 5 else False)
             if bool(flag) != training:
-                raise Refused("does not follow the model's mode: hand it training=self.training", node.meta["place"],
+                raise Refused("does not follow the model's mode: pass it training=self.training", node.meta["place"],
                               "batch_norm")  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def _refuse_different(training: Network, evaluation: Network) -> None:
         first = max(training.nodes, evaluation.nodes, key=len)[min(len(training.nodes), len(evaluation.nodes))]
     if first is not None or training.tensors != evaluation.tensors:
         place = first["place"] if first else ""
-        raise Refused("computes something else in training than in evaluation: take the branch on the mode out", place)
+        raise Refused("computes different things in training and evaluation: remove the branch on the mode", place)
 
 
 def _refuse_unused(model: nn.Module, network: Network) -> None:
@@ -119,14 +119,12 @@ def _refuse_unused(model: nn.Module, network: Network) -> None:
     kept = {node["name"] for node in network.nodes}
     parts = [part for key, part in network.tensors.items() if key.partition("/")[0] in kept]
     if twice := [name for (name, *_), count in Counter(parts).items() if count > 1]:
-        raise Refused(
-            f"parameter {twice[0]} is used more than once: give each use one of its own", _module_of(twice[0])
-        )
+        raise Refused(f"parameter {twice[0]} is used more than once: give each use its own", _module_of(twice[0]))
     used = {name for name, _, _ in parts}
     for name, _ in model.named_parameters():
         if name not in used:
             raise Refused(
-                f"parameter {name} is not used by the forward pass: take it out of the model", _module_of(name),
+                f"parameter {name} is not used by the forward pass: remove it from the model", _module_of(name),
                 type(model.get_submodule(_module_of(name))).__name__,
             )  # fmt: skip
 

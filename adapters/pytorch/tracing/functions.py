@@ -33,7 +33,7 @@ def add(network: Network, call: Call) -> Value:
         if second.layout == "ntc" and _padded(first, 3) == (1, *second.shape[1:]):
             return network.emit(call, "PositionEmbedding", [second], "ntc", {}, {"embedding": first.name})
         raise Refused(
-            f"adds parameter {first.name} to {second.describe()}; only learned positions of tokens are a record"
+            f"adds parameter {first.name} to {second.describe()}; only learned positions of tokens are a layer record"
         )
     if (number := _number(first, second)) is not None:
         value = first if isinstance(first, Value) else second
@@ -51,7 +51,7 @@ def multiply(network: Network, call: Call) -> Value:
     if isinstance(first, Tensor) and isinstance(second, Value):
         if not first.per_channel(second):
             raise Refused(f"multiplies {second.describe()} by parameter {first.name} of {first.shape}; only one factor "
-                          "per channel is a record")  # fmt: skip
+                          "per channel is a layer record")  # fmt: skip
         settings = _initial(network, first)
         return network.emit(call, "ChannelScale", [second], second.layout, settings, {"scale": first.name})
     if (number := _number(first, second)) is not None:
@@ -81,14 +81,14 @@ def _two(call: Call, *ignored: str) -> tuple[Any, Any]:
     """Return the two terms of a sum or product."""
     first, second, third = call.arguments("input", "other", *(ignored or ("out",)))
     if third not in (None, 1):
-        raise Refused("has a third argument: no layer record has it")
+        raise Refused("has a third argument: no layer record supports it")
     return first, second
 
 
 def _join(network: Network, call: Call, operator: str, first: Any, second: Any) -> Value:
     """Return the sum or product of two outputs of layers."""
     if not (isinstance(first, Value) and isinstance(second, Value)):
-        raise Refused("computes with a number or a constant: no layer record does; use a module of torch.nn for it")
+        raise Refused("computes with a number or a constant: no layer record supports that; use a torch.nn module")
     larger, smaller = (first, second) if not first.is_vector else (second, first)
     same = first.layout == second.layout and first.shape == second.shape
     per_channel = operator == "multiply" and (larger.layout, smaller.layout) in (("nchw", "ncyx"), ("nhwc", "nyxc"))
@@ -103,7 +103,7 @@ def concatenate(network: Network, call: Call) -> Value:
     """Return the concatenation along the channels, or tokens with a learned token before them."""
     tensors, dim = call.arguments("tensors", "dim", dim=call.kwargs.get("axis", 0))
     if not isinstance(tensors, tuple | list):
-        raise Refused("concatenates something that is no list of tensors")
+        raise Refused("concatenates something that is not a list of tensors")
     if len(tensors) == 2 and isinstance(tensors[0], Tensor) and isinstance(tensors[1], Value):
         return _class_token(network, call, tensors[0], tensors[1], dim)
     if not all(isinstance(each, Value) for each in tensors):
@@ -138,7 +138,7 @@ def mean(network: Network, call: Call) -> Value:
         return network.emit(call, "TokenMean", [value], "nc")
     if axes == {"y", "x"}:
         return value if keepdim else Value(value.node, "nc", call.shape)
-    raise Refused("is a mean over other axes than rows and columns, or tokens")
+    raise Refused("is a mean over axes other than rows and columns, or tokens")
 
 
 def dropout(network: Network, call: Call) -> Value:
@@ -147,7 +147,7 @@ def dropout(network: Network, call: Call) -> Value:
     if not call.drops or not rate:
         return call.value
     if training not in (True, False):
-        raise Refused("has a training flag that is no truth value")
+        raise Refused("has a training flag that is not True or False")
     return network.emit(call, "Dropout", [call.value], call.value.layout, {"rate": float(rate)})
 
 
@@ -220,7 +220,7 @@ def _constants(value: Any, constant: Any) -> tuple[float, ...]:
             return tuple(map(float, constant.reshape(-1).tolist()))
         if constant.numel() == 1:
             return (float(constant),) * value.channels
-    raise Refused("computes with something else than a constant per channel: no layer record does")
+    raise Refused("computes with something other than a constant per channel: no layer record supports that")
 
 
 def _normalise(network: Network, call: Call, means: Sequence[float], deviations: Sequence[float]) -> Value:

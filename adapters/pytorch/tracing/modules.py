@@ -79,7 +79,7 @@ def linear(network: Network, call: Call) -> Value:
     module: Any = call.module
     weights = weights_of(call, kernel="weight", bias="bias")
     if not call.value.layout.endswith("c"):
-        raise Refused(f"is along the last axis, and gets {call.value.describe()}")
+        raise Refused(f"is along the last axis, but gets {call.value.describe()}")
     settings = {"units": module.out_features, "bias": module.bias is not None}
     return network.emit(call, "Dense", [call.value], call.value.layout, settings, weights)
 
@@ -91,7 +91,7 @@ def batch_norm(network: Network, call: Call) -> Value:
         reason = "momentum=None" if module.track_running_stats else "track_running_stats=False"
         raise Refused(f"{reason}: the layer record has running statistics with a momentum")
     if call.value.layout not in ("nchw", "nc", "ncyx"):
-        raise Refused(f"needs images (n, c, h, w) or vectors, and gets {call.value.describe()}")
+        raise Refused(f"needs images (n, c, h, w) or vectors, but gets {call.value.describe()}")
     settings = {"momentum": round(1 - module.momentum, 12), "epsilon": module.eps}
     settings |= {"scale": module.weight is not None, "center": module.bias is not None}
     roles = {"gamma": "weight", "beta": "bias", "running_mean": "running_mean", "running_variance": "running_var"}
@@ -112,7 +112,7 @@ def normalise_last_axis(
     value = call.value
     if axes != (value.channels,) or not value.layout.endswith("c"):
         raise Refused(
-            f"is over axes of {axes}, and gets {value.describe()}; the layer record is over the channels alone"
+            f"is over axes of {axes}, but gets {value.describe()}; the layer record is over the channels alone"
         )
     if gamma is None or beta is None:
         raise Refused(f"has no scale or no shift of its own: {BOTH_TRAIN}")
@@ -157,7 +157,7 @@ def stochastic_depth(network: Network, call: Call) -> Value:
     if not isinstance(rate, int | float):
         raise Refused(f"its rate is not the number {attribute}: keep it there, as torchvision and timm do")
     if getattr(module, "mode", "row") != "row" or not getattr(module, "scale_by_keep", True):
-        raise Refused("drops whole batches, or does not scale what it keeps; the layer record does per image, and does")
+        raise Refused("drops whole batches, or does not scale what it keeps; the layer record drops images, and scales")
     value = call.value
     return network.emit(call, "StochasticDepth", [value], value.layout, {"rate": float(rate)}) if rate else value
 

@@ -168,14 +168,14 @@ def _refuse_probabilities(nodes: Sequence[dict[str, Any]]) -> None:
         last = named[last["inputs"][0]]
     if last["operator"] in ("Softmax", "Sigmoid"):
         what = last["operator"].lower()
-        raise Refused(f"it returns probabilities; the loss is computed from logits: take its last {what} out")
+        raise Refused(f"it returns probabilities; the loss is computed from logits: remove its last {what}")
 
 
 def _logits(values: dict[fx.Node, Any], node: fx.Node) -> Value:
     result = map_aggregate(node.args[0], lambda each: _known(values, each))
     if not isinstance(result, Value):
         kinds = {tuple: "a tuple", list: "a list", dict: "a dict"}
-        what = next((words for kind, words in kinds.items() if isinstance(result, kind)), "no output of a layer")
+        what = next((words for kind, words in kinds.items() if isinstance(result, kind)), "no layer's output")
         raise Refused(f"its forward pass returns {what}; let it return one tensor: the logits")
     if result.layout not in VECTORS or len(result.shape) != 2:
         shape = " x ".join(map(str, result.shape[1:]))

@@ -32,7 +32,7 @@ def average(network: Network, call: Call, module: Any) -> Value:
     if padded and module.count_include_pad:
         raise Refused("counts the padding as pixels; the layer record does not: use count_include_pad=False")
     if module.divisor_override not in (None, window[0] * window[1]):
-        raise Refused("divides by a number of its own (divisor_override)")
+        raise Refused("divides by its own number (divisor_override)")
     if not padded and window == (image.size("h"), image.size("w")):
         return network.emit(call, "GlobalAveragePool2D", [image], "ncyx")
     return pool(network, call, "AveragePool2D", module)

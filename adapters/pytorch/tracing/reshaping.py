@@ -61,7 +61,7 @@ def expand(network: Network, call: Call) -> Any:
         return reshape_parameter(first, call.shape)
     if call.shape == call.value.shape:
         return call.value
-    raise Refused("repeats a value: no layer record does")
+    raise Refused("repeats a value: no layer record supports that")
 
 
 def take(network: Network, call: Call) -> Any:

@@ -22,7 +22,7 @@ def weights_of(call: Call, **roles: str) -> dict[str, Any]:
 def image_of(call: Call) -> Value:
     """Return the input as an image with the channels before rows. Raises Refused for anything else."""
     if call.value.layout != "nchw":
-        raise Refused(f"needs images (n, c, h, w), and gets {call.value.describe()}")
+        raise Refused(f"needs images (n, c, h, w), but gets {call.value.describe()}")
     return call.value
 
 

@@ -21,7 +21,7 @@ QUESTIONS = (
     "nelement", "get_device", "is_grad_enabled", "getitem",
 )  # fmt: skip
 BRANCHES = (
-    "its forward pass branches on the values of a tensor, so it is no fixed network: take the branch out of the code"
+    "its forward pass branches on the values of a tensor, so the network is not fixed: remove the branch from the code"
 )
 
 
@@ -38,7 +38,7 @@ class ShapedProxy(fx.Proxy):
 
 
 class ValueTracer(fx.Tracer):
-    """Records a graph and computes each node at once; what is no tensor is a number of the trace, not a node."""
+    """Records a graph and computes each node at once; what is not a tensor is a number of the trace, not a node."""
 
     def __init__(self, sample: torch.Tensor) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class ValueTracer(fx.Tracer):
         try:
             path = self.path_of_module(m)
         except NameError:
-            raise Refused(f"calls a {kind} that is no part of the model: make it in __init__", *self._place()) from None
+            raise Refused(f"calls a {kind} that is not in the model: make it in __init__", *self._place()) from None
         self.places.append((path, kind))
         try:
             return super().call_module(m, forward, args, kwargs)
@@ -86,7 +86,7 @@ class ValueTracer(fx.Tracer):
         return self.places[-1] if self.places else ("", type(self.root).__name__)
 
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **others: Any) -> Any:
-        """Record a node and compute it. What is no tensor is returned as it is."""
+        """Record a node and compute it. What is not a tensor is returned unchanged."""
         if kind == "placeholder":
             self.inputs += 1
             if self.inputs > 1:

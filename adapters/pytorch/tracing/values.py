@@ -64,10 +64,10 @@ class Call:
 
     @property
     def value(self) -> Value:
-        """The first argument. Raises Refused if it is no output of a layer."""
+        """The first argument. Raises Refused if no layer gives it."""
         first = self.args[0] if self.args else next(iter(self.kwargs.values()), None)
         if not isinstance(first, Value):
-            raise Refused("computes with a parameter or constant in a way that no layer record does")
+            raise Refused("computes with a parameter or constant in a way that no layer record supports")
         return first
 
 

@@ -64,7 +64,7 @@ KERAS_SOURCE = SourceMap(
 
 KERAS_PLANTED = {
     "padding on the other side": (of_layer("stem", padding=(2, 0, 2, 0)), "first layer that differs: stem,"),
-    "momentum reversed": (of_layer("stem_norm", momentum=0.1), "changed in stem_norm/running_"),
+    "momentum reversed": (of_layer("stem_norm", momentum=0.1), "the change of stem_norm/running_"),
     "dropout lost": (dropout_lost, "the source drops each value with probability 0.5 in drop, "),
     "wrong rate of stochastic depth": (of_layer("depth", rate=0.2), "depth drops each image with probability 0.2, "),
     "bias left at zero": (of_weights(head__bias=lambda given: 0 * given["head/bias"]), "any step: head/bias "),
