@@ -1,15 +1,14 @@
 """Find the fastest batch size, or the one with the least energy per image: the smallest within TOLERATED of the best.
 
-First comes a ladder of single trials: powers of four up to the bound, and the bound itself. Then the powers of two next
-to every size that may still be the best are tried. Suppose that the neighbours of the best are worse by d. Then the
-best of all sizes beats the best power of two by d / 4 at most. This follows from a parabola over the logarithm. So
-sizes between powers of two are tried only where d is more than CLIFF: halfway, as 96 between 64 and 128.
+First comes a ladder of single trials (`ladder.py`). Then the sizes that may be the best are repeated in blocks. Each
+block tries each size once in random order, so that a slow change of the machine affects all of them alike. A size is
+compared with every other size of its blocks by the t-interval of the logarithms' differences. It is within the
+tolerance if all intervals say so, and worse if one does. The intervals are checked after every block, so "worse" counts
+only if the block before said it too. "Within" needs no such care, because several intervals all have to say it. How
+often both are wrong: docs/guide/batch-size.md.
 
-Then the remaining sizes are repeated in blocks. Each block tries each size once in random order, so that a slow change
-of the machine affects all of them alike. A size is compared with every other size of its blocks by the t-interval of
-the logarithms' differences. It is within the tolerance if all intervals say so, and worse if one does. The intervals
-are checked after every block, so "worse" counts only if the block before said it too. "Within" needs no such care,
-because several intervals all have to say it. How often both are wrong: docs/guide/batch-size.md.
+A size that fails in FAILURES blocks is left out. No other size is then worse because of it, and none is called within
+the tolerance unless its pairs with that size say so. A trial that other processes disturbed is no failure.
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ import random
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Literal
 
+from runner.batch_size.ladder import choose_candidates, climb_ladder
 from workloads.records.batch_answers import Best, Ratio, SizePoint, SizeVerdict
 from workloads.statistics import Verdict, decide, estimate_mean, mean_interval
 from workloads.words import format_count
 
 TOLERATED = 0.02  # share of the best figure
-NEAR = 0.2  # sizes whose single figure is worse than the best by more than this share get no second trial
-CLIFF = 0.3  # between a near size and the next one: a larger loss has the size halfway tried, too
 FEWEST = 3  # blocks before the intervals are first checked
 LIMIT = 12  # blocks
 HOPELESS = 0.04  # stop if even LIMIT blocks would leave intervals wider than plus or minus this share
@@ -39,28 +36,32 @@ Measure = Callable[[int], float | None]  # batch size -> its figure from one new
 Block = Mapping[int, float]  # batch size -> logarithm of the figure; higher is better
 
 
+class Disturbed(Exception):
+    """Other processes disturbed a trial and its retries: it has no figure, and that is no fault of its batch size."""
+
+
 def find_best_size(
     measure: Measure, largest: int, *, better: Literal[1, -1] = 1, smallest: int = 1, seed: int = 0, limit: int = LIMIT
 ) -> Best:
     """Return the best batch size from `smallest` to `largest`.
 
     `better` is 1 where a higher figure is better, and -1 where a lower one is. `limit` is the number of blocks. Each
-    call of `measure` is a trial. Their order depends only on `seed` and the figures. Raises ValueError for a figure
-    that is not above 0, and whatever `measure` raises.
+    call of `measure` is a trial. It may raise Disturbed. Their order depends only on `seed` and the figures. Raises
+    ValueError for a figure that is not above 0, and whatever else `measure` raises.
     """
     if largest < smallest:
         return Best(None, f"there is no batch size from {smallest} to {largest}")
     trials = _Trials(measure, better)
-    ladder = _ladder(trials, smallest, largest)
+    ladder = climb_ladder(trials.measure_once, smallest, largest)
     if not ladder:
         return Best(None, f"none of {format_count(trials.count, 'trial')} gave a figure", trials=trials.count)
-    contest = Contest(_candidates(ladder), limit)
+    contest = Contest(choose_candidates(ladder), limit)
     drawn = random.Random(seed)
     while contest.goes_on:
         order = contest.running
         drawn.shuffle(order)
         block = {size: figure for size in order if (figure := trials.measure_once(size)) is not None}
-        contest.enter(block)
+        contest.enter(block, trials.disturbed)
     return contest.answer(trials)
 
 
@@ -78,13 +79,19 @@ class _Trials:
     better: int
     figures: dict[int, list[float]] = field(default_factory=dict)
     count: int = 0  # including failed trials
+    disturbed: set[int] = field(default_factory=set)  # sizes whose last trial other processes disturbed
 
     def measure_once(self, size: int) -> float | None:
         """Run one more trial and return the logarithm of its figure; higher is better. None if the trial gave no
         figure.
         """
         self.count += 1
-        figure = self.measure(size)
+        self.disturbed.discard(size)
+        try:
+            figure = self.measure(size)
+        except Disturbed:
+            self.disturbed.add(size)
+            return None
         if figure is None:
             return None
         logarithm = self.better * _logarithm(size, figure)
@@ -106,59 +113,6 @@ class _Trials:
         return tuple(points)
 
 
-def _ladder(trials: _Trials, smallest: int, largest: int) -> dict[int, float]:
-    """Return {batch size: logarithm} of the sizes that gave a figure: powers of four, powers of two next to near ones,
-    and sizes halfway down a cliff.
-    """
-    powers = [2**power for power in range(largest.bit_length()) if smallest <= 2**power <= largest]
-    sizes = sorted({*powers, smallest, largest})
-    first = [size for size in sizes if size not in powers or size.bit_length() % 2 or size == powers[-1]]
-    known = {size: trials.measure_once(size) for size in first}
-    while missing := _list_untried_near(sizes, known):
-        known |= {size: trials.measure_once(size) for size in missing}
-    known |= {size: trials.measure_once(size) for size in _halfway(known)}
-    return {size: figure for size, figure in known.items() if figure is not None}
-
-
-def _halfway(known: Mapping[int, float | None]) -> list[int]:
-    """Return the sizes halfway between a near size and one next to it whose figure is worse by more than CLIFF."""
-    figures = {size: figure for size, figure in sorted(known.items()) if figure is not None}
-    near = _near(figures)
-    return [
-        (low + high) // 2
-        for low, high in pairwise(figures)
-        if {low, high}.intersection(near)
-        and abs(figures[low] - figures[high]) > -math.log(1 - CLIFF)
-        and low + 1 < high <= 2 * low
-    ]
-
-
-def _list_untried_near(sizes: Sequence[int], known: Mapping[int, float | None]) -> list[int]:
-    """Return the untried sizes that are next to a near one or next to one that failed."""
-    near = _near({size: figure for size, figure in known.items() if figure is not None})
-    open_ended = {*near, *(size for size, figure in known.items() if figure is None)}
-    return [
-        size
-        for place, size in enumerate(sizes)
-        if size not in known and open_ended.intersection(sizes[max(0, place - 1) : place + 2])
-    ]
-
-
-def _near(figures: Mapping[int, float]) -> list[int]:
-    """Return the sizes whose single figure, given a trial's noise, may be within TOLERATED of the best."""
-    least = max(figures.values(), default=0.0) + math.log(1 - NEAR)
-    return [size for size, figure in sorted(figures.items()) if figure >= least]
-
-
-def _candidates(ladder: Mapping[int, float]) -> list[int]:
-    """Return the near sizes. A single one is joined by its neighbours, because no single trial decides."""
-    near, sizes = _near(ladder), sorted(ladder)
-    if len(near) > 1:
-        return near
-    place = sizes.index(near[0])
-    return sizes[max(0, place - 1) : place + 2]
-
-
 class Contest:
     """Candidate sizes measured in blocks, and what the blocks say about each."""
 
@@ -174,20 +128,35 @@ class Contest:
         """Sizes that the next block tries."""
         return [size for size in self.candidates if size not in self.out and self.failures[size] < FAILURES]
 
-    def enter(self, block: Block) -> None:
-        """Add one more block; a size that is missing from it failed in it."""
+    @property
+    def left_out(self) -> list[int]:
+        """Sizes that failed too often."""
+        return [size for size in self.candidates if self.failures[size] >= FAILURES]
+
+    def enter(self, block: Block, disturbed: Collection[int] = ()) -> None:
+        """Add one more block; a size that is missing from it failed in it, unless its trial was disturbed."""
+        left_out = self.left_out
         for size in self.running:
-            self.failures[size] += size not in block
+            self.failures[size] += size not in block and size not in disturbed
         self.blocks.append(block)
+        if self.left_out != left_out:
+            self._take_back()
         before, self.look = self.look, self._compare()
         worse = {
             size: ratio
             for size, ratio in self.look.items()
-            if ratio.verdict is before[size].verdict is SizeVerdict.WORSE
+            if ratio.verdict is SizeVerdict.WORSE and size in before and before[size].verdict is SizeVerdict.WORSE
         }
         if worse:
             self.out |= worse
             self.look = self._compare()
+
+    def _take_back(self) -> None:
+        """Let sizes run again that were worse than a size that is left out now, and than no other."""
+        others = [size for size in self.candidates if size not in self.left_out]
+        again = {size: _compared(size, others, self.blocks) for size in self.out}
+        self.out = {size: ratio for size, ratio in again.items() if ratio.verdict is SizeVerdict.WORSE}
+        self.look = {}
 
     def _compare(self) -> dict[int, Ratio]:
         """Compare each running size with the other running sizes. The last running size is compared with the worse
@@ -223,26 +192,31 @@ class Contest:
         leader = max(self.look, key=lambda size: self.look[size].ratio, default=None)
         ratios = dict(self.out)
         for size in set(self.candidates) - ratios.keys():
-            ratio = self.look.get(size) or _compared(size, self.running, self.blocks)  # it failed
-            told = ratio.verdict if size in self.look else SizeVerdict.UNCERTAIN
-            verdict = SizeVerdict.UNCERTAIN if told is SizeVerdict.WORSE else told
+            ratio = self.look.get(size) or _compared(size, self.running, self.blocks)  # it is left out
+            claims = [ratio, _compared(size, self.left_out, self.blocks)] if size in self.look else []
+            within = bool(claims) and all(each.verdict is SizeVerdict.WITHIN for each in claims)
+            verdict = SizeVerdict.WITHIN if within else SizeVerdict.UNCERTAIN
             ratios[size] = replace(ratio, verdict=SizeVerdict.BEST if size == leader else verdict)
         return [ratios[size] for size in sorted(ratios)]
 
     def answer(self, trials: _Trials) -> Best:
         """Return the smallest proven size, or else the best by its mean. The reason names the sizes that may be as
-        good.
+        good, and those without enough figures.
         """
         ratios, proven = self.ratios(), self.proven
         leader = next((ratio.batch_size for ratio in ratios if ratio.verdict is SizeVerdict.BEST), None)
-        if leader is None:
-            return Best(None, "every size failed when it was tried again", trials.points(), tuple(ratios), trials.count)
-        reasons = []
+        if leader is None or (proven is None and not any(len(block) > 1 for block in self.blocks)):
+            disturbed = "other processes disturbed so many trials that no block has the figures of two sizes"
+            reason = disturbed if leader else "every size failed when it was tried again"
+            return Best(None, reason, trials.points(), tuple(ratios), trials.count)
+        reasons = [_describe_left_out(ratio) for ratio in ratios if ratio.batch_size in self.left_out]
+        if unknown := trials.disturbed - trials.figures.keys():
+            reasons.append(f"other processes disturbed every trial of {', '.join(map(str, sorted(unknown)))}")
         if proven is None:
             others = ", ".join(str(size) for size in self.running if size != leader)
             reasons.append(f"the best by its mean; not significantly different: {others}")
         else:
-            smaller = [ratio for ratio in ratios if ratio.batch_size < proven and ratio.batch_size not in self.out]
+            smaller = [ratio for ratio in ratios if ratio.batch_size < proven and ratio.batch_size in self.look]
             reasons += [f"may be smaller still: {_describe_ratio(ratio)}" for ratio in smaller]
         if reasons:
             spread = ": trials vary too much for more blocks to decide" if self.hopeless else ""
@@ -251,9 +225,18 @@ class Contest:
         return Best(answer, "; ".join(reasons) or None, trials.points(), tuple(ratios), trials.count)
 
 
+def _describe_left_out(ratio: Ratio) -> str:
+    failed = f"{ratio.batch_size} failed when it was tried again"
+    if not ratio.pairs:
+        return failed
+    interval = "" if ratio.low is None or ratio.high is None else f" [{100 * ratio.low:.1f}, {100 * ratio.high:.1f}]"
+    share = f"{100 * ratio.ratio:.1f} %{interval} of the best of the others"
+    return f"{failed} (it had {share} in {format_count(ratio.pairs, 'pair')})"
+
+
 def _describe_ratio(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
-        return f"{ratio.batch_size} failed when it was tried again"
+        return f"{ratio.batch_size} has only {format_count(ratio.pairs, 'pair')} of trials"
     return f"{ratio.batch_size} has {100 * ratio.low:.1f} to {100 * ratio.high:.1f} % of the best"
 
 

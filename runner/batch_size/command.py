@@ -56,6 +56,7 @@ USUAL = ("--framework", "--workload", "--dataset", "--memory-limit", "--answer",
 # Options of a run that this command rejects, by what they are parsed into; its help does not show them.
 REFUSED = {
     "blocks": ("--blocks", "which searches for sizes itself: give it to python -m runner"),
+    "accumulate": ("--accumulate", "whose sizes are those of whole updates: give --global-batch N"),
 }
 OF_THIS_COMMAND = {  # help of shared options that differs here
     "batch_sizes": "train these, too, with --then-train or --target-accuracy, e.g. 100 127 or 100,127",

@@ -77,15 +77,16 @@ class SearchState:
 
         A trial that ended for another reason than memory is repeated once. If that is undecided too, the limit is
         lifted. If the trial then runs, or runs out of memory even then, the limit had ended it. Raises NoAnswer where
-        more than UNTOLD sizes stay undecided.
+        more than UNTOLD sizes stay undecided, or where one does that had been tried before.
         """
+        again = bool(self._list_tries(size))
         trial = self._noted(self.attempt(size))
         if trial.fit is Fit.UNKNOWN:
             trial = self._noted(self.attempt(size))
         fit = Fit.TOO_LARGE if trial.fit is Fit.UNKNOWN and self._ends_by_limit(size) else trial.fit
         if fit is Fit.UNKNOWN:
             self.untold[size] = trial
-            if len(self.untold) > UNTOLD:
+            if again or len(self.untold) > UNTOLD:
                 raise self.no_answer(size)
         elif fit is Fit.TOO_LARGE:
             self.too_large = size if self.too_large is None else min(size, self.too_large)

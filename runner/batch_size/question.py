@@ -150,9 +150,8 @@ def print_forecast(request: Request, question: Question, every: Sequence[Expecte
 def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]]:
     """Yield (line, seconds) of the trainings that judge the found sizes; nothing if no size is searched or trained."""
     found = question.trained_answers
-    sizes, where = len(found), "once at the sizes found, with every check"
+    sizes, where = _count_most_sizes(request, question), "once at the sizes found, with every check"
     if question.trains:
-        sizes += 1 + len(question.sizes)
         given = ", ".join(map(str, (question.in_use, *question.sizes)))
         where = f"at batch sizes {given}" + "".join(f", the {name}" for name in found)
     if not sizes:
@@ -166,6 +165,16 @@ def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]
         f"about {format_duration(seconds)}",
         seconds,
     )
+
+
+def _count_most_sizes(request: Request, question: Question) -> int:
+    """Return the largest number of batch sizes that each framework may train at.
+
+    A framework may find another size for each answer, and one more to recommend within its noise scale. If trainings
+    were requested, every framework trains at the sizes of all.
+    """
+    found = len(question.trained_answers) + ({FASTEST, NOISE_SCALE} <= set(question.answers))
+    return found * len(request.frameworks) + 1 + len(question.sizes) if question.trains else found
 
 
 class SearchDisplay(Progress):

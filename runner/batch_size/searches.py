@@ -10,7 +10,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from runner.batch_size.best import find_best_size
+from runner.batch_size.best import Disturbed, find_best_size
 from runner.batch_size.cliffs import compare_speed
 from runner.batch_size.largest import Bound, list_sizes_around
 from runner.batch_size.memory_limit import MEASURED, attempts, find_peak_bytes, largest_of
@@ -105,7 +105,7 @@ class Search:
         for result in self.results:
             if result.status is Status.OK and (value := result.first_known(figures.SPEED)) is not None:
                 known.setdefault(result.spec.cell.batch_size, []).append(value)
-        speed = compare_speed(self._measure_by(figures.SPEED), self.fitting.batch_size, known)
+        speed = compare_speed(self._measure_speed, self.fitting.batch_size, known)
         size, reason = self.fitting.batch_size, None
         if speed is None:
             last = [result for result in self.results if result.spec.cell.batch_size == size][-1]
@@ -150,15 +150,25 @@ class Search:
         last = self.results[-1]
         return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
 
+    def _measure_speed(self, batch_size: int) -> float | None:
+        """Return the images/s of one more trial; None if it has none."""
+        try:
+            return self._measure_by(figures.SPEED)(batch_size)
+        except Disturbed:
+            return None
+
     def _measure_by(self, *specs: FigureSpec) -> Callable[[int], float | None]:
-        """Return the function that runs one more trial of a batch size for the first known of these figures."""
+        """Return the function that runs one more trial of a batch size for the first known of these figures.
+
+        It raises Disturbed if other processes disturbed the trial and every retry.
+        """
 
         def measure(batch_size: int) -> float | None:
             for _ in range(1 + RETRIES):
                 result = self.trial(batch_size)
                 if result.status is not Status.CONTENDED:  # neighbours come and go
-                    break
-            return result.first_known(*specs) if result.status is Status.OK else None
+                    return result.first_known(*specs) if result.status is Status.OK else None
+            raise Disturbed
 
         return measure
 

@@ -37,13 +37,16 @@ Costs = Mapping[int, Mapping[int, float]]  # batch size -> repeat -> seconds or 
 
 def target(results: Iterable[TrialResult], accuracy: float) -> Target:
     """Return the answer from one framework's trials, which differ only in batch size and repeat."""
-    return answer([reached(result, accuracy) for result in results if result.status in MEASURED], accuracy)
+    return answer([reached(result, accuracy) for result in results], accuracy)
 
 
 def reached(result: TrialResult, accuracy: float) -> Reached:
-    """Return one trial's part. The first epoch's time includes the first step and warm-up."""
-    spec = result.spec
-    epochs = select_epochs(result.epochs, accuracy)
+    """Return one trial's part. The first epoch's time includes the first step and warm-up.
+
+    A training whose status is not in MEASURED has no figures.
+    """
+    spec, trained_epochs = result.spec, result.epochs if result.status in MEASURED else []
+    epochs = select_epochs(trained_epochs, accuracy)
     per_image = result.first_known(*ENERGIES)
     return Reached(
         batch_size=spec.cell.batch_size,
@@ -52,8 +55,9 @@ def reached(result: TrialResult, accuracy: float) -> Reached:
         epochs=len(epochs) or None,
         train_s=sum(epoch.train_s for epoch in epochs) if epochs else None,
         energy_j=per_image * sum(epoch.images for epoch in epochs) if epochs and per_image is not None else None,
-        accuracy=result.epochs[-1].test_accuracy if result.epochs else None,
+        accuracy=trained_epochs[-1].test_accuracy if trained_epochs else None,
         folder=f"{ROOMS[Kind.TRIAL]}/{spec.id}",
+        status=result.status,
     )
 
 
@@ -88,14 +92,19 @@ def _costs(every: Iterable[Reached], cost: Callable[[Reached], float | None]) ->
 
 
 def _shortfalls(every: Sequence[Reached]) -> list[str]:
-    """Return a line for each batch size that did not reach it in every repeat."""
+    """Return lines for each batch size that did not reach it in every repeat, or where a training did not end well."""
     lines = []
     for size in dict.fromkeys(each.batch_size for each in every):
         repeats = [each for each in every if each.batch_size == size]
-        missed = sum(each.epochs is None for each in repeats)
+        failed = [each.status for each in repeats if each.status not in (None, *MEASURED)]
+        missed = sum(each.epochs is None for each in repeats) - len(failed)
         if missed:
             count = f"in {missed} of {len(repeats)} repeats" if len(repeats) > 1 else "in its only repeat"
             lines.append(f"{size} did not reach it {count}")
+        if failed:
+            statuses = ", ".join(sorted({str(status).replace("_", " ") for status in failed}))
+            trainings = format_count(len(repeats), "training")
+            lines.append(f"{size}: {len(failed)} of {trainings} did not end well ({statuses})")
     return lines
 
 

@@ -33,6 +33,7 @@ BAD = {
         "--devices 2: several devices cannot accumulate gradients",
     ),
     "blocks of steps": (["--blocks", "127,128,129"], "--blocks: not for batch-size"),
+    "updates of several batches": (["--accumulate", "8", "--plan"], "--accumulate: not for batch-size"),
     "sizes that nothing trains": (["--batch-size", "128"], "add --then-train or --target-accuracy"),
     "unknown option": (["--largest"], "--largest"),
 }
@@ -50,7 +51,7 @@ def test_bad_input_is_one_line_and_starts_nothing(arguments: list[str], telling:
 def test_its_help_offers_nothing_that_it_refuses() -> None:
     told = run_runner("batch-size", "--help-all").stdout
     shown = set(re.findall(r"--[a-z-]+", told))
-    refused = {"--blocks", "--until-stable", "--study"}
+    refused = {"--blocks", "--accumulate", "--until-stable", "--study"}
     assert {"--plan", "--answer", "--memory-limit", "--model", "--devices"} <= shown and not shown & refused
     assert "results/batch-size" in told and "results/STUDY" not in told
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from runner.batch_size.largest import Bound
 from runner.batch_size.searches import MOST, Search
 from runner.batch_size.steps import StepTrials
 from runner.launch import Unavailable
+from runner.request.parser import RETRIES
 from workloads.records.batch_answers import Largest, Limit
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -100,6 +102,27 @@ def test_a_trial_that_neighbours_disturbed_is_made_again() -> None:
     trials = MadeUp(saturating, contended=[32, 32, 64])
     answer = Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).fastest()
     assert answer.batch_size == 32 and not trials.contended
+
+
+def test_a_size_whose_repeats_neighbours_disturbed_for_a_while_is_still_the_answer() -> None:
+    calls: Counter[int] = Counter()
+
+    def figures(batch_size: int) -> dict[str, float]:
+        calls[batch_size] += 1
+        if (batch_size, calls[batch_size]) == (32, 3):
+            trials.contended += [32] * 2 * (1 + RETRIES)  # in two blocks
+        return saturating(batch_size)
+
+    asked, trials, _ = search(figures)
+    answer = asked.fastest()
+    assert (answer.batch_size, answer.reason, trials.contended) == (32, None, [])
+
+
+def test_a_size_without_any_undisturbed_trial_is_named() -> None:
+    asked, trials, _ = search(saturating)
+    trials.contended += [64] * (1 + RETRIES)
+    answer = asked.fastest()
+    assert answer.batch_size == 32 and answer.reason and "disturbed every trial of 64" in answer.reason
 
 
 def test_least_energy_is_not_the_fastest_where_the_counter_says_otherwise() -> None:

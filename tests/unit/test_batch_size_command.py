@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 from conftest import PROJECT, make_spec
+from copied import add_framework
+from each import for_each
 from rich.console import Console
 
 from runner.batch_size import command
@@ -146,6 +149,32 @@ def test_a_found_size_that_is_not_trained_is_named_with_its_reason(tmp_path: Pat
     assert sizes == {4}
     assert f"numpy: largest: 1,765 is not trained: an epoch has {IMAGES} images" in printed
     assert "numpy: fastest: no batch size was found, so none is trained for it" in printed
+
+
+@for_each("words, most", [((), 8), (("--then-train", "--in-use", "4", "--batch-size", "5"), 60)])
+def test_the_forecast_of_the_trainings_is_an_upper_bound(tmp_path: Path, words: Sequence[str], most: int) -> None:
+    """Two frameworks find other sizes for every answer, and one more each within the noise scale."""
+    if not (adapters := tmp_path / "adapters").exists():
+        add_framework(adapters, "again", label='"again"')
+    columns = ("--framework", "numpy", "again", "--adapters", str(adapters), "--plan")
+    request, question = asked(tmp_path, *columns, *words)
+    shown = io.StringIO()
+    command.print_plan(request, question, Console(file=shown, width=300))
+    assert f": up to {most} trials, " in shown.getvalue(), shown.getvalue()
+
+    file, trials = AnswersFile(request, question, find_bound(request)), Counter[str]()
+    for framework, size in (("numpy", 32), ("again", 31)):
+        points = tuple(SizePoint(each, 90.0, None, None, 3) for each in (size, size - 24))
+        noisy = Noise((NoisePoint(0.0, 1.0, 10.0, 10.0, 8.0, 12.0, None, 20, 32, 640),))
+        fastest, least_energy = Best(size, None, points), Best(size - 16, None)
+        file.answers[framework] = Answers(framework, (), largest(size + 16), fastest, least_energy, noisy)
+
+    def train(request: Request, console: Console, cells: Collection[tuple[str, int]]) -> list[TrialResult]:
+        trials["made"] += len(cells) * request.study.repeats
+        return []
+
+    command._train(request, question, train, file, Console(file=io.StringIO()))
+    assert trials["made"] == most
 
 
 def test_what_a_global_batch_looked_for_is_not_trained(tmp_path: Path) -> None:

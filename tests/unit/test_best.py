@@ -11,7 +11,7 @@ import pytest
 from each import for_each
 from published_curve import of_curve
 
-from runner.batch_size.best import FAILURES, FEWEST, LIMIT, find_best_size
+from runner.batch_size.best import FAILURES, FEWEST, LIMIT, Disturbed, find_best_size
 from workloads.records.batch_answers import Best, SizeVerdict
 
 Curve = Callable[[int], float]
@@ -179,6 +179,78 @@ def test_a_size_that_fails_when_it_is_tried_again_is_left_out_and_named() -> Non
     assert answer.batch_size == 512 and calls[256] == 1 + FAILURES
     assert verdicts(answer) == {256: SizeVerdict.UNCERTAIN, 512: SizeVerdict.BEST}
     assert answer.reason is not None and "256 failed when it was tried again" in answer.reason
+
+
+def at_the_fifth_and_sixth_trial_of_128(disturbed: bool) -> Callable[[int], float | None]:
+    """Return a measure of two near sizes: 128 is 11 % faster than 64, whose first figures spread by 5 %."""
+    calls: Counter[int] = Counter()
+
+    def measure(size: int) -> float | None:
+        calls[size] += 1
+        if size == 128 and calls[size] in (5, 6):
+            if disturbed:
+                raise Disturbed
+            return None
+        spread = {2: 1.05, 4: 1 / 1.05}.get(calls[size], 1.0) if size == 64 else 1.0
+        return spread * {64: 900.0, 128: 1000.0}.get(size, 100.0)
+
+    return measure
+
+
+def test_a_faster_size_that_fails_at_last_is_named_with_what_its_pairs_had_shown() -> None:
+    answer = find_best_size(at_the_fifth_and_sixth_trial_of_128(disturbed=False), 4096)
+    assert answer.batch_size == 64
+    assert answer.reason is not None and "128 failed" in answer.reason and "111.1 % [" in answer.reason
+    assert verdicts(answer) == {64: SizeVerdict.BEST, 128: SizeVerdict.UNCERTAIN}, "64 is within 2 % of nothing"
+
+
+def test_trials_that_other_processes_disturb_cost_pairs_and_no_size() -> None:
+    answer = find_best_size(at_the_fifth_and_sixth_trial_of_128(disturbed=True), 4096)
+    assert (answer.batch_size, answer.reason) == (128, None)
+    assert verdicts(answer) == {64: SizeVerdict.WORSE, 128: SizeVerdict.BEST}
+
+
+def test_a_size_that_was_worse_only_than_one_that_fails_at_last_runs_again() -> None:
+    calls: Counter[int] = Counter()
+
+    def measure(size: int) -> float | None:
+        calls[size] += 1
+        spread = math.exp(0.032 if calls[size] % 2 == 0 else -0.032) if size == 32 else 1.0
+        figure = spread * {32: 930.0, 64: 950.0, 128: 1000.0}.get(size, 100.0)
+        return None if size == 128 and calls[size] > 5 else figure
+
+    answer = find_best_size(measure, 4096)
+    assert answer.batch_size == 64 and answer.reason is not None and "128 failed" in answer.reason
+    assert list(verdicts(answer)) == [32, 64, 128] and verdicts(answer)[64] is SizeVerdict.BEST
+
+
+def test_no_size_is_called_within_unless_it_is_so_of_a_size_that_failed_at_last() -> None:
+    """32 is as fast as 64; 128 was faster than both."""
+    calls: Counter[int] = Counter()
+
+    def measure(size: int) -> float | None:
+        calls[size] += 1
+        spread = {2: 1.06, 3: 1 / 1.06}.get(calls[size], 1.0) if size in (32, 64) else 1.0
+        figure = spread * {32: 950.0, 64: 950.0, 128: 1000.0}.get(size, 100.0)
+        return None if size == 128 and calls[size] > 3 else figure
+
+    answer = find_best_size(measure, 4096)
+    assert answer.batch_size in (32, 64) and answer.reason is not None and "128 failed" in answer.reason
+    assert SizeVerdict.WITHIN not in verdicts(answer).values()
+
+
+def test_where_every_repeat_is_disturbed_there_is_no_answer() -> None:
+    calls: Counter[int] = Counter()
+
+    def measure(size: int) -> float:
+        calls[size] += 1
+        if calls[size] > 1:
+            raise Disturbed
+        return 1000.0
+
+    answer = find_best_size(measure, 4)
+    assert answer.batch_size is None and answer.reason is not None and "disturbed" in answer.reason
+    assert answer.trials == 3 * (1 + LIMIT)
 
 
 def test_one_failure_among_the_repeats_costs_a_pair_and_no_more() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
+from each import for_each
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -273,6 +274,22 @@ def test_a_size_that_fits_only_sometimes_is_neither_the_answer_nor_called_too_la
     assert answer.batch_size is not None and 300 < answer.batch_size < 399
     assert answer.reason == "batch size 400 fits in one trial and not in another"
     assert len(answer.fits) == 2 and machine.trials[answer.batch_size] == 2
+
+
+@for_each("size", [400, 401])
+@for_each("with_more", [None, Fit.UNKNOWN])
+def test_a_size_that_is_decided_once_and_never_again_ends_the_search(size: int, with_more: Fit | None) -> None:
+    """400 fits in its first trial and 401 is too large. All later trials of one of them crash, whatever the memory."""
+    machine = Machine(lambda size: 1000 + size, 1000 + 400)
+
+    def end(tried: int, number: int) -> Fit | None:
+        assert number < 50, "the search does not end"
+        return Fit.UNKNOWN if tried == size and machine.trials[size] > 1 else None
+
+    machine.ends = end
+    answer = machine.answer(None if with_more is None else lambda tried: Tried(tried, with_more, "lifted", None))
+    assert answer.batch_size is None and (answer.reason or "").startswith(f"batch size {size}: "), answer.reason
+    assert "400 fits, 401 does not" in (answer.reason or "") and machine.trials[size] == 3
 
 
 def test_one_more_that_fits_at_last_leaves_the_answer_unproven() -> None:

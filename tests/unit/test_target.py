@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import make_spec
+from each import for_each
 from published_curve import CurveAnswers, Row, answers_of_curve
 
 from runner.batch_size.best import find_best_size
@@ -126,7 +127,20 @@ def test_what_few_repeats_do_not_tell_and_a_trial_that_failed_are_said() -> None
     fast = [trial(64, r, s, [0.7]) for r, s in enumerate((1.2, 0.9, 0.9))]
     answer = target([*slow, *fast, *repeats(128, 50.0)], 0.6)
     assert answer.batch_size == 64 and answer.reason == "by its mean; not significantly different: 32"
-    assert not target([replace(trial(32, 0, 1.0, [0.7]), status=Status.FAILED)], 0.6).reached
+    answer = target([replace(trial(32, 0, 1.0, [0.7]), status=Status.FAILED)], 0.6)
+    assert answer.batch_size is None and "32: 1 of 1 training did not end well (failed)" in (answer.reason or "")
+
+
+@for_each("status", [Status.OUT_OF_MEMORY, Status.CONTENDED, Status.UNVERIFIED])
+def test_a_size_whose_trainings_did_not_all_end_well_is_no_answer_and_is_named(status: Status) -> None:
+    """256 is sooner in the three repeats that ended well, and two did not."""
+    known = [trial(64, repeat, 2.0, [0.7]) for repeat in range(5)]
+    sooner = [trial(256, repeat, 1.0, [0.7], 0.1) for repeat in range(5)]
+    answer = target([*known, *(replace(each, status=status) for each in sooner[:2]), *sooner[2:]], 0.6)
+    assert (answer.batch_size, answer.least_energy) == (64, None)
+    assert answer.reason == f"256: 2 of 5 trainings did not end well ({status.replace('_', ' ')})"
+    assert [(each.train_s, each.accuracy) for each in answer.reached[5:]] == [(None, None)] * 2 + [(1.0, 0.7)] * 3
+    assert [each.status for each in answer.reached[5:]] == [status] * 2 + [Status.OK] * 3
 
 
 @pytest.mark.parametrize("count", range(1, FEWEST))
@@ -151,5 +165,5 @@ def test_where_none_reaches_it_there_is_no_answer() -> None:
     answer = target([trial(32, 0, 1.0, [0.1]), replace(trial(64, 0, 1.0, []), status=Status.DIVERGED)], 0.6)
     assert answer.batch_size is None and answer.least_energy is None
     assert answer.reason is not None and answer.reason.startswith("none of 2 trials reached it")
-    assert answer.reached[1] == Reached(64, 0, 0.01, None, None, None, None, answer.reached[1].folder)
+    assert answer.reached[1] == Reached(64, 0, 0.01, None, None, None, None, answer.reached[1].folder, Status.DIVERGED)
     assert target([], 0.6).batch_size is None

@@ -173,11 +173,12 @@ class Reached:
     batch_size: int
     repeat: int
     learning_rate: float | None  # the highest of its steps
-    epochs: float | None  # the first after which the target is reached; None: it was not
+    epochs: float | None  # the first after which the target is reached; None: not reached, or no figures
     train_s: float | None  # of these epochs, without evaluation
     energy_j: float | None  # of these epochs' training
     accuracy: float | None  # after the last epoch
     folder: str  # "" of a published figure
+    status: Status | None = None  # of the training; None: a published figure, or stored by an earlier version
 
 
 @dataclass(frozen=True)
