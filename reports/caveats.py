@@ -18,7 +18,7 @@ from workloads.setting_words import list_findings
 from workloads.study import list_studies
 from workloads.words import format_count
 
-from .conditions import Replaced, Section, is_of_series, read_series
+from .conditions import Replaced, Section, list_series_of, read_series
 from .doubts import TOLERATED_PERCENT
 from .load import Stored
 from .reproduction import agreement
@@ -120,16 +120,19 @@ def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:
 
 
 def describe_missing_runs(results: Sequence[TrialResult]) -> list[str]:
-    """Describe in phrases what one of our studies asks for and was not run.
+    """Describe in phrases what one of our studies asks for and was not run: whole series first.
 
     Either the run was stopped or an option left it out; the results do not show which.
     """
     lacking = []
     ran = {result.spec.study for result in results}
     for name in (study for study in list_studies() if study in ran):
+        placed = [(result.spec, list_series_of(result.spec)) for result in results if result.spec.study == name]
+        of_series = {each: [spec for spec, names in placed if each in names] for each in read_series(name)}
+        if absent := [each for each, specs in of_series.items() if each and not specs]:
+            lacking.append(say("caveats.lacking_series", study=name, series=absent))
         for each, part in read_series(name).items():
-            specs = [spec for spec in (result.spec for result in results) if spec.study == name]
-            specs = [spec for spec in specs if is_of_series(spec, part)]
+            specs = of_series[each]
             asked = map(main_size, part.blocks) if part.blocks else part.batch_sizes
             sizes = sorted(set(asked) - {spec.cell.batch_size for spec in specs})
             repeats = max(0, part.repeats - len({spec.draw.repeat for spec in specs}))

@@ -13,7 +13,7 @@ from workloads.records.status import Status
 from workloads.records.stored import read_start
 from workloads.words import format_count
 
-from .conditions import Condition, Section, name_series
+from .conditions import Condition, Section, Software, name_series
 from .frameworks import order_frameworks
 
 ABSENT = "\N{EN DASH}"
@@ -69,21 +69,40 @@ def build_headings(sections: list[Section]) -> list[str]:
 
 
 def describe_software(section: Section, frameworks: Iterable[str] | None = None) -> dict[str, str]:
-    """Return {"PyTorch version": ...}: every part of these frameworks' software, of all of them if None.
+    """Return {"PyTorch version": ...}: every part of these frameworks' software, of all of them if None."""
+    kind = section.condition.placement.device_kind
+    return {
+        f"{section.named(framework)} {part}": words
+        for framework in (order_frameworks(section.software) if frameworks is None else frameworks)
+        for part, words in describe_parts(section.software[framework], kind).items()
+    }
 
-    CUDA and cuDNN appear on a GPU only.
+
+def describe_parts(software: Software, device_kind: str) -> dict[str, str]:
+    """Return {"version": ...}: every part of a framework's software. CUDA and cuDNN appear on a GPU only."""
+    parts = {"version": software.version}
+    if device_kind == "cuda":
+        parts |= {"CUDA": software.cuda, "cuDNN": software.cudnn}
+    parts |= {"environment": software.environment, "packages": software.packages}
+    if device_kind == "cpu":
+        parts["kernels"] = software.kernels
+    parts |= {key: said for key, said in software.stated if said is not None}
+    return {part: words or NOT_REPORTED for part, words in parts.items()}
+
+
+def tell_apart(software: Software, every: Iterable[Software], device_kind: str) -> str:
+    """Describe how a framework's software differs from the others in `every`, in as few parts as suffice for all.
+
+    Returns "version 2.13.0", or "" if there is one software.
     """
-    words: dict[str, str | None] = {}
-    for framework in order_frameworks(section.software) if frameworks is None else frameworks:
-        software, name = section.software[framework], section.named(framework)
-        words[f"{name} version"] = software.version
-        if section.condition.placement.device_kind == "cuda":
-            words |= {f"{name} CUDA": software.cuda, f"{name} cuDNN": software.cudnn}
-        words |= {f"{name} environment": software.environment, f"{name} packages": software.packages}
-        if section.condition.placement.device_kind == "cpu":
-            words[f"{name} kernels"] = software.kernels
-        words |= {f"{name} {key}": said for key, said in software.stated if said is not None}
-    return {key: value or NOT_REPORTED for key, value in words.items()}
+    described = [describe_parts(each, device_kind) for each in {software: None, **dict.fromkeys(every)}]
+    own, chosen = described[0], list[str]()
+    for part in dict.fromkeys(part for parts in described for part in parts):
+        if len({tuple(map(parts.get, chosen)) for parts in described}) == len(described):
+            break
+        if len({parts.get(part) for parts in described}) > 1:
+            chosen.append(part)
+    return ", ".join(f"{part} {own.get(part, NOT_REPORTED)}" for part in chosen)
 
 
 def describe_setting(section: Section) -> str:

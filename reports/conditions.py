@@ -256,7 +256,12 @@ def name_series(section: Section) -> str:
 
 
 def _name_series_of(spec: TrialSpec) -> str:
-    found = {name: part for name, part in read_series(spec.study).items() if is_of_series(spec, part)}
-    placed = {name: part for name, part in found.items() if part.threads == spec.placement.threads}
-    names = list(placed or {name: part for name, part in found.items() if part.threads is None})
+    names = list_series_of(spec)
     return names[0] if len(names) == 1 else ""
+
+
+def list_series_of(spec: TrialSpec) -> list[str]:
+    """List the series of its study that a trial is of: those with its number of threads, else those that set none."""
+    found = {name: part for name, part in read_series(spec.study).items() if is_of_series(spec, part)}
+    placed = [name for name, part in found.items() if part.threads == spec.placement.threads]
+    return placed or [name for name, part in found.items() if part.threads is None]

@@ -13,7 +13,7 @@ from workloads.records.result import TrialResult
 
 from . import tables
 from .comparing import effect_words
-from .condition_text import ABSENT
+from .condition_text import ABSENT, tell_apart
 from .conditions import Condition, Section, Software
 from .contrast import Axis, CellContrast, compute_contrast, pair_by_repeat
 from .frameworks import order_frameworks
@@ -58,14 +58,24 @@ class SectionAxis(Axis):
 
 @dataclass(frozen=True)
 class Level:
-    """Trials of one framework at one batch size, in one section, at one level of an axis."""
+    """Trials of one framework at one batch size, in one section, at one level of an axis.
+
+    `apart` says how its software differs from the others of its framework in the table; "" if there is one.
+    """
 
     framework: str
     name: str  # of the framework, as tables name it
+    software: Software
     level: int
     batch_size: int
     section: int  # its number
     results: tuple[TrialResult, ...]
+    apart: str = ""
+
+    @property
+    def build(self) -> tuple[str, Software]:
+        """Framework and software: only levels with the same of both are compared."""
+        return self.framework, self.software
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class Varied:
 def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:
     """Group cells that are alike but for their level, and keep those whose framework has several with one software.
 
-    Levels are in the order of framework, level and section.
+    Levels are in the order of framework, software, level and section.
     """
     groups: dict[tuple[Condition, int], dict[tuple[str, Software], list[Level]]] = {}
     for number, section in enumerate(sections, start=1):
@@ -94,15 +104,23 @@ def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:
         shared = axis.without(condition)
         for (framework, size), results in tables.group_by_place(section).items():
             by_software = groups.setdefault((shared, axis.alike(size, level)), {})
-            levels = by_software.setdefault((framework, section.software[framework]), [])
-            levels.append(Level(framework, section.named(framework), level, size, number, tuple(results)))
+            name, software = section.named(framework), section.software[framework]
+            levels = by_software.setdefault((framework, software), [])
+            levels.append(Level(framework, name, software, level, size, number, tuple(results)))
     varied = []
     for (condition, alike), by_software in groups.items():
         kept = [each for levels in by_software.values() if len({x.level for x in levels}) > 1 for each in levels]
-        names = order_frameworks(each.framework for each in kept)
-        kept.sort(key=lambda each: (names.index(each.framework), each.level, each.section))
+        names, builds = order_frameworks(each.framework for each in kept), [*by_software]
+        kept.sort(key=lambda x: (names.index(x.framework), builds.index(x.build), x.level, x.section))
+        kept = [_name_software(each, kept, condition.placement.device_kind) for each in kept]
         varied += [Varied(condition, alike, kept)] if kept else []
     return varied
+
+
+def _name_software(level: Level, levels: Iterable[Level], device_kind: str) -> Level:
+    """Add how the level's software differs from the others of its framework."""
+    every = [each.software for each in levels if each.framework == level.framework]
+    return replace(level, apart=tell_apart(level.software, every, device_kind))
 
 
 def _table(
@@ -123,7 +141,7 @@ def _table(
     columns |= beside
     rows = [
         (
-            TableCell(x.name),
+            TableCell(f"{x.name}, {x.apart}" if x.apart else x.name),
             TableCell(axis.row.format(level=x.level, size=x.batch_size), x.level),
             *cells,
         )
@@ -149,7 +167,7 @@ SCALING = SectionAxis(
     quantities=(SPEED,),
     pair_by=pair_by_repeat,
     value="efficiency",
-    columns=("framework", "batch_size", "devices", "images_per_s", "efficiency", "low", "high"),
+    columns=("framework", "software", "batch_size", "devices", "images_per_s", "efficiency", "low", "high"),
     how="The speed is that of all devices together. Efficiency is this speed divided by the number of devices times "
     "the speed of one device at the same batch size per device. It is computed per repeat; two or more give a "
     "geometric mean with its 95 % interval (Student's t on logarithms). All else is the same, including the allotted "
@@ -170,10 +188,13 @@ def build_device_tables(sections: Iterable[Section]) -> list[Table]:
 
 def _scaled(made: int, varied: Varied) -> Table:
     condition, levels = varied.condition, varied.levels
-    ones = {each.framework: each.results for each in levels if each.level == 1}
-    found = [compute_contrast(x.results, ones.get(x.framework, ()), SCALING, SPEED, condition, x.level) for x in levels]
+    ones = {each.build: each.results for each in levels if each.level == 1}
+    found = [compute_contrast(x.results, ones.get(x.build, ()), SCALING, SPEED, condition, x.level) for x in levels]
     speeds = varied.cells(SPEED)[1]
-    more = [{"devices": x.level, "images_per_s": cell.mean} for x, cell in zip(levels, speeds, strict=True)]
+    more = [
+        {"software": x.apart, "devices": x.level, "images_per_s": cell.mean}
+        for x, cell in zip(levels, speeds, strict=True)
+    ]
     most = max(each.level for each in levels)
     on_cpu = condition.placement.device_kind == "cpu"
     below = [SHARED.format(devices=most, ideal=f"1/{most}")] if on_cpu else []
@@ -205,8 +226,8 @@ SPLITTING = SectionAxis(
     pair_by=pair_by_repeat,
     how="Each row is the same update, of {alike} images, in parts that go through the network one after the other; the "
     "optimizer makes one step for all of them. Step time is that of an update. The last two columns are relative to "
-    "the same framework without accumulation (1 x {alike}), from means, without an interval. All else is the same: "
-    "sections {numbers}.",
+    "the same framework and software without accumulation (1 x {alike}), from means, without an interval. All else is "
+    "the same: sections {numbers}.",
     head="Parts",
     row="{level} x {size}",
     theme=Theme.RUN,
@@ -227,13 +248,14 @@ def _split(made: int, varied: Varied) -> Table:
     beside = {}
     for quantity in BESIDE_WHOLE:
         figure, parts = cells[quantity]
-        wholes = {x.framework: cell for x, cell in zip(varied.levels, parts, strict=True) if x.level == 1}
+        wholes = {x.build: cell for x, cell in zip(varied.levels, parts, strict=True) if x.level == 1}
         beside[f"{figure.label}, of 1 x {varied.images}"] = [
-            _part(cell, wholes.get(each.framework)) for each, cell in zip(varied.levels, parts, strict=True)
+            _part(cell, wholes.get(each.build)) for each, cell in zip(varied.levels, parts, strict=True)
         ]
     tidy = tables.tidy(
         (
-            {"framework": x.framework, "batch_size": x.batch_size, "accumulate": x.level, "quantity": q.name},
+            {"framework": x.framework, "software": x.apart, "batch_size": x.batch_size}
+            | {"accumulate": x.level, "quantity": q.name},
             parts[place],
         )
         for place, x in enumerate(varied.levels)

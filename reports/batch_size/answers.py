@@ -242,6 +242,7 @@ def _grounds(chosen: Answers, speed: SizePoint) -> str:
         "batch_size.grounds",
         trials=fastest.trials if fastest else None,
         fastest=fastest.batch_size if fastest and fastest.batch_size != speed.batch_size else None,
+        reason=fastest.reason if fastest else None,
         noise=noise.noise_scale if noise else None,
         beyond=_beyond(chosen, speed) if known else None,
         largest=largest.batch_size if largest else None,

@@ -187,13 +187,12 @@ def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: boo
 
 
 def _lost(comparison: Comparison) -> list[str]:
-    """List each cell, value and section of A that B lacks, and each section that only B has."""
-    b, several = comparison.names[1], len(comparison.pairs) > 1
-    lines = [
-        f"{name_before(compared.pair.title if several else '')}{compared.pair.named(name)} {size} is not in {b}"
-        for compared in comparison.pairs
-        for name, size in compared.only_a
-    ]
+    """List each cell, quantity, value and section of A that B lacks, and each section that only B has."""
+    b, several, lines = comparison.names[1], len(comparison.pairs) > 1, list[str]()
+    for compared in comparison.pairs:
+        before = name_before(compared.pair.title if several else "")
+        lines += [f"{before}{compared.pair.named(name)} {size} is not in {b}" for name, size in compared.only_a]
+        lines += [f"{before}{line}" for line in compared.lost]
     for cell in comparison.cells:
         if cell.quantity.better and cell.n_a and not cell.n_b:
             lines.append(

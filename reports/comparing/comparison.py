@@ -59,7 +59,8 @@ class Ending:
 class PairComparison:
     """Result of one pair. `uncompared`: a line for each quantity that differs in kind. `names`: of A and B.
 
-    `every_ending`: of each cell that both sides have.
+    `every_ending`: of each cell that both sides have. `lost`: those of `uncompared` that A measured, and of which more
+    or less is better.
     """
 
     pair: Pair
@@ -68,6 +69,7 @@ class PairComparison:
     only_a: tuple[Place, ...]
     only_b: tuple[Place, ...]
     uncompared: tuple[str, ...]
+    lost: tuple[str, ...]
     names: Names
 
     @property
@@ -197,7 +199,7 @@ def _compared(pair: Pair, names: Names, section: str) -> PairComparison:
         for places in map(tables.group_by_place, (pair.a, pair.b))
     )
     both = [place for place in places_a if place in places_b]
-    cells, uncompared = [], []
+    cells, uncompared, lost = list[CellTest](), list[str](), list[str]()
     for quantity in QUANTITIES:
         spec_a, spec_b = (tables.find_measured_figure(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
@@ -205,6 +207,8 @@ def _compared(pair: Pair, names: Names, section: str) -> PairComparison:
         elif spec_a or spec_b:
             label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
             uncompared.append(f"{quantity.name} is not compared: {names[0]} has {label_a}, {names[1]} {label_b}")
+            measured = spec_a and any(cell.n for cell in tables.compute_cells(pair.a, quantity).values())
+            lost += uncompared[-1:] if measured and quantity.better else []
     endings = [_ending(place, places_a[place], places_b[place], pair, names) for place in both]
     return PairComparison(
         pair,
@@ -213,6 +217,7 @@ def _compared(pair: Pair, names: Names, section: str) -> PairComparison:
         tuple(place for place in places_a if place not in places_b),
         tuple(place for place in places_b if place not in places_a),
         tuple(uncompared),
+        tuple(lost),
         names,
     )
 

@@ -11,7 +11,7 @@ from workloads.conditions import SETTINGS
 from workloads.records.build import column_of
 
 from .. import quantities, tables
-from ..condition_text import describe_condition
+from ..condition_text import describe_condition, describe_parts
 from ..conditions import Section, group_into_sections
 from ..frameworks import choose_styles
 from ..load import BLOCKS, Stored
@@ -34,7 +34,8 @@ CHOICES = {
     "label": "Checked",
     "report": "Report",
 }
-WORDS = ("settings", "reported")  # the other conditions: as they were asked for, and as the machine reported them
+# The other conditions: as they were asked for, as the machine reported them, and the framework's versions and packages.
+WORDS = ("settings", "reported", "software")
 IN_MENUS = {each.name for each in SETTINGS if each.column and each.field in ("workload", "dataset")} | {"device"}
 NAMED = {each.name for each in SETTINGS} - IN_MENUS
 SIGNIFICANT_DIGITS = 6
@@ -108,11 +109,13 @@ def _list_cells_of_section(section: Section) -> Iterator[dict[str, Any]]:
     }
     for (name, batch_size), trials in tables.group_by_place(section).items():
         build, task = column_of(name).installed, trials[0].spec.task
+        parts = describe_parts(section.software[name], section.condition.placement.device_kind)
         yield shared | {
             "key": build,
             "batch": batch_size,
             "profile": task.profile,
             "precision": task.precision,
+            "software": "; ".join(f"{part}: {said}" for part, said in parts.items()),
             "trials": [trial.spec.id for trial in trials],
             **{each.name: _summarise(section, each, (name, batch_size)) for each in SHOWN},
         }

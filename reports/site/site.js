@@ -12,8 +12,9 @@ const NS = "http://www.w3.org/2000/svg";
 const CELLS = DATA.cells.map(([source, ...parts]) => {
   const cell = { source: DATA.sources[source] };
   CHOICES.forEach((name, place) => (cell[name] = name === "batch" ? String(parts[place]) : DATA.texts[parts[place]]));
-  const [settings, reported, trials, ...values] = parts.slice(CHOICES.length);
-  [cell.settings, cell.reported, cell.trials] = [DATA.texts[settings], DATA.texts[reported], trials];
+  const [settings, reported, software, trials, ...values] = parts.slice(CHOICES.length);
+  [cell.settings, cell.reported, cell.software] = [settings, reported, software].map((text) => DATA.texts[text]);
+  cell.trials = trials;
   DATA.quantities.forEach((each, place) => (cell[each.name] = values[place]));
   return cell;
 });
@@ -73,24 +74,35 @@ class Choice {
   }
 }
 
+// What was asked for, without the batch size; who checked it does not count.
+const requestOf = (cell) => [...CHOICES.filter((name) => name !== "batch" && name !== "label").map((name) => cell[name]), cell.settings].join("\n");
 // A line of a chart: cells that differ in nothing but the batch size, and who checked them.
-const lineOf = (cell) => [...CHOICES.filter((name) => name !== "batch" && name !== "label").map((name) => cell[name]), cell.settings, cell.reported].join("\n");
+const lineOf = (cell) => [requestOf(cell), cell.reported, cell.software].join("\n");
 
-function groupByLine(cells) {
-  const lines = new Map();
-  for (const cell of cells) lines.set(lineOf(cell), [...(lines.get(lineOf(cell)) ?? []), cell]);
-  return [...lines.values()];
+function groupBy(cells, key) {
+  const groups = new Map();
+  for (const cell of cells) groups.get(key(cell))?.push(cell) ?? groups.set(key(cell), [cell]);
+  return groups;
 }
 
-// What tells these cells apart, in few words.
+// Those conditions of a cell that not all of these cells have.
+function tellApart(cells, conditionsOf) {
+  const lists = cells.map(conditionsOf);
+  const common = new Set(lists[0]?.filter((each) => lists.every((list) => list.includes(each))));
+  return (cell) => conditionsOf(cell).filter((each) => !common.has(each));
+}
+
+// What tells these cells apart, in few words: what was reported, and the software, only where the request is the same.
 function nameCells(cells) {
   const differing = CHOICES.filter((name) => name !== "framework" && new Set(cells.map((cell) => cell[name])).size > 1);
-  const settings = cells.map((cell) => cell.settings.split("; "));
-  const common = new Set(settings[0]?.filter((each) => settings.every((list) => list.includes(each))));
+  const settingsOf = tellApart(cells, (cell) => cell.settings.split("; "));
+  const othersOf = (cell) => `${cell.reported}; ${cell.software}`.split("; ");
+  const others = new Map([...groupBy(cells, requestOf)].map(([request, alike]) => [request, tellApart(alike, othersOf)]));
   return (cell) => [
     cell.framework,
     ...differing.map((name) => (name === "batch" ? `batch ${cell.batch}` : cell[name])),
-    ...cell.settings.split("; ").filter((each) => !common.has(each)),
+    ...settingsOf(cell),
+    ...others.get(requestOf(cell))(cell),
   ];
 }
 
@@ -133,7 +145,7 @@ function pick(choice, cells) {
   const { name, better } = choice.quantity;
   const known = cells.filter((cell) => !isNaN(mean(cell, name)));
   const order = (one, other) => (better < 0 ? 1 : -1) * (mean(one, name) - mean(other, name));
-  const shown = choice.by.batch === BEST ? groupByLine(known).map((line) => line.sort(order)[0]) : known;
+  const shown = choice.by.batch === BEST ? [...groupBy(known, lineOf).values()].map((line) => line.sort(order)[0]) : known;
   return shown.sort(order);
 }
 
@@ -161,7 +173,7 @@ function showBars(choice, cells) {
 function showCharts(choice, cells) {
   const section = document.getElementById("charts");
   section.replaceChildren();
-  const lines = groupByLine(cells).filter((line) => new Set(line.map((cell) => cell.batch)).size > 1);
+  const lines = [...groupBy(cells, lineOf).values()].filter((line) => new Set(line.map((cell) => cell.batch)).size > 1);
   if (!lines.length) return;
   const named = nameCells(lines.slice(0, LINES).flat());
   for (const name of [SPEED, MEMORY, ACCURACY]) section.append(drawChart(DATA.quantities.find((each) => each.name === name), lines, named));
@@ -218,7 +230,7 @@ function showTable(choice, cells, change) {
   const rowOf = (cell) => make("tr", {},
     ...CHOICES.map((name) => make("td", name === "batch" ? { class: "number" } : {}, name === "report" ? make("a", { href: cell.source.page }, cell.report) : cell[name])),
     ...DATA.quantities.map((each) => make("td", { class: "number" }, Array.isArray(cell[each.name]) ? link(cell, write(cell, each)) : cell[each.name])),
-    make("td", { class: "conditions" }, [cell.settings, cell.reported].join("; ")));
+    make("td", { class: "conditions" }, [cell.settings, cell.reported, cell.software].join("; ")));
   table.tBodies[0].replaceChildren(...sorted.slice(0, ROWS).map(rowOf));
   more.hidden = sorted.length <= ROWS;
   more.textContent = `Show all ${sorted.length.toLocaleString("en")} rows`;

@@ -92,6 +92,22 @@ def test_the_table_sorts_by_speed_and_each_number_leads_to_its_trial(browser: Br
     assert page.locator(f"[id='{name}']").count() == 1
 
 
+def test_two_softwares_of_a_framework_are_two_lines_whose_names_say_their_versions(
+    browser: Browser, tmp_path: Path
+) -> None:
+    old = {"environment": "old", "facts": trial().facts | {"framework_version": "2.12.0"}}
+    trials = [trial(name, size) for name in ("pytorch", "mxnet") for size in (32, 64)]
+    folder = store(tmp_path / "upgraded", *trials, *(trial("pytorch", size, **old) for size in (32, 64)))
+    command.write([folder], tmp_path / "out")
+    page = opened(browser, tmp_path / "out" / command.PAGE)
+    assert page.locator("#charts figure").first.locator("polyline").count() == 3
+    told = sorted(page.locator("#bars .bar > span:first-child").all_inner_texts())
+    assert sorted(names(page)) == ["MXNet", "PyTorch", "PyTorch"] and len(set(told)) == 3
+    assert "version" not in told[0] and "version: 2.12.0" in told[1] and "version: 2.13.0" in told[2]
+    titles = page.locator("#charts figure").first.locator("title").all_text_contents()
+    assert sum("version: 2.12.0" in title for title in titles) == 2
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(browser: Browser, site: Path, width: int) -> None:
     page = opened(browser, site, width=width)

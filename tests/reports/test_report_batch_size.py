@@ -126,6 +126,19 @@ def test_what_other_processes_disturbed_is_recommended_and_what_nobody_compared_
     assert grounds.endswith("An ordinary training at this size passed every check.")
 
 
+def test_what_the_search_left_open_is_said_in_place_of_a_certainty_that_it_did_not_find(tmp_path: Path) -> None:
+    left = "the best by its mean; not significantly different: 64, 256; after 12 blocks"
+    best = replace(fastest(128, 4600), reason=left)
+    _, grounds = sentences(store_answers(tmp_path / "open", replace(ALL[1], fastest=best)))
+    assert f"34 trials of speed ({left}), on a gradient noise scale" in grounds and "no size is faster" not in grounds
+    _, grounds = sentences(store_answers(tmp_path / "proven", ALL[1]))
+    assert "34 trials of speed (no size is faster by more than 2 %), on" in grounds
+    smaller = answers("tensorflow", 1024, 4600, scale=100)
+    smaller = replace(smaller, fastest=replace(fastest(1024, 4600), reason=left), judged=judged("tensorflow", 64))
+    _, grounds = sentences(store_answers(tmp_path / "beyond", smaller))
+    assert f"(1,024 is the fastest: {left})" in grounds
+
+
 def test_a_batch_beyond_the_noise_scale_or_memory_is_not_advised() -> None:
     beyond = answers("pytorch", 1024, 3000, scale=100)
     assert choose_batch_size(beyond) == 64  # measured sizes up to 120, the upper end of the interval

@@ -507,18 +507,27 @@ def test_tables_of_a_comparison_are_whole(tmp_path: Path) -> None:
     assert regressions.rows[0][5].text.startswith("0.801 [")
 
 
-@pytest.mark.parametrize("kept", ["no speed", "one framework", "another task gone"])
+@pytest.mark.parametrize("kept", ["no speed", "one framework", "another task gone", "no energy at all"])
 def test_no_gate_passes_where_b_lost_what_was_to_be_compared(tmp_path: Path, kept: str) -> None:
     a = [*repeats([100, 101, 102]), *repeats([200, 201, 202], "mxnet")]
     a += repeats([100, 101, 102], dataset="cifar10") if kept == "another task gone" else []
+    joules = 2.0 if kept == "no energy at all" else None
+    a = [with_figures(one, cpu_energy_per_image_j=joules) for one in a]
     b = [replace(one, **LATER) for one in [*repeats([100, 101, 103]), *repeats([200, 201, 203], "mxnet")]]
     if kept == "no speed":
         b = [with_figures(one, images_per_s=None) for one in b]
     elif kept == "one framework":
         b = [one for one in b if one.spec.cell.framework == "pytorch"]
-    ran = run(*folders(tmp_path, a, b), "--fail-on-regression", "5%")
+    ran = run(*runs(tmp_path, a, b), "--fail-on-regression", "5%")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "what is missing cannot be tested" in ran.stderr
+    assert kept != "no energy at all" or "energy is not compared: a has CPU energy" in ran.stderr
+
+
+def test_energy_that_only_b_has_keeps_no_gate_from_passing(tmp_path: Path) -> None:
+    b = [with_figures(one, cpu_energy_per_image_j=2.0) for one in repeats([100, 101, 103], **LATER)]
+    ran = run(*runs(tmp_path, repeats([100, 101, 102]), b), "--fail-on-regression", "5%")
+    assert (ran.returncode, "passed: no regression" in ran.stderr) == (0, True)
 
 
 def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_a_frameworks_mean(

@@ -355,7 +355,8 @@ def test_what_a_study_or_its_series_asks_for_and_was_not_run_is_said() -> None:
         "epochs": 5,
     }
     adam = trial("pytorch", 32, optimizer=OptimizerSpec("adam", 0.001), **of_study)
-    (line,) = [line for line in told(adam).not_verified if "as it is defined" in line]
+    first, line = [line for line in told(adam).not_verified if "as it is defined" in line]
+    assert first.endswith("cats-dogs-cpu as it is defined: the series sgd, adam-augmented and adam-equal-updates.")
     assert line.startswith(
         "Not run of the study cats-dogs-cpu (adam) as it is defined: batch size 16, 64, 128 and 256 "
     )

@@ -58,6 +58,31 @@ def test_repeats_are_paired_with_an_interval_and_one_number_of_devices_scales_no
     assert not [table for table in made.report.appendix if table.name.startswith("scaling")]
 
 
+OLD: dict[str, Any] = {"environment": "old", "facts": trial().facts | {"framework_version": "2.12.0"}}
+
+
+def test_each_software_of_a_framework_has_its_own_efficiency_and_says_its_version(tmp_path: Path) -> None:
+    made = told(
+        tmp_path,
+        *(scaled("pytorch", count, speed, **OLD) for count, speed in ((1, 1000), (2, 1800))),
+        *(scaled("pytorch", count, speed, environment="new") for count, speed in ((1, 2000), (2, 3600))),
+        scaled("mxnet", 1, 500),
+        scaled("mxnet", 2, 900),
+    )
+    (table,) = (table for table in made.report.appendix if table.name == "scaling-64")
+    assert sorted([cell.text for cell in row] for row in table.rows) == [
+        ["MXNet", "1", "500", "1"],
+        ["MXNet", "2", "900", "0.900"],
+        ["PyTorch, version 2.12.0", "1", "1000", "1"],
+        ["PyTorch, version 2.12.0", "2", "1800", "0.900"],
+        ["PyTorch, version 2.13.0", "1", "2000", "1"],
+        ["PyTorch, version 2.13.0", "2", "3600", "0.900"],
+    ]
+    with (tmp_path / "report" / "scaling-64.csv").open() as file:
+        tidy = [(row["framework"], row["software"]) for row in csv.DictReader(file) if row["devices"] == "2"]
+    assert sorted(tidy) == [("mxnet", ""), ("pytorch", "version 2.12.0"), ("pytorch", "version 2.13.0")]
+
+
 MIB = 2.0**20
 
 
@@ -98,6 +123,28 @@ def test_the_splits_of_one_update_are_a_table_of_what_each_costs(tmp_path: Path)
     assert {(row["framework"], row["accumulate"], row["batch_size"]) for row in tidy} == {
         ("pytorch", "1", "64"), ("pytorch", "4", "16"), ("mxnet", "1", "64"), ("mxnet", "4", "16")
     }  # fmt: skip
+
+
+def test_each_software_is_divided_by_its_own_whole_update_and_is_named_by_what_differs(tmp_path: Path) -> None:
+    """One version with other packages: the environment is what tells them apart."""
+    new = {"environment": "new"}
+    made = told(
+        tmp_path,
+        split("pytorch", 1, 64, 100, 400),
+        split("pytorch", 4, 16, 125, 300),
+        split("pytorch", 1, 64, 200, 800, **new),
+        split("pytorch", 4, 16, 250, 600, **new),
+    )
+    (table,) = (table for table in made.report.appendix if table.name == "accumulation-64")
+    rows = [[cell.text for cell in row] for row in table.rows]
+    assert sorted((row[0], row[1], *row[6:]) for row in rows) == [
+        ("PyTorch, environment e1", "1 x 64", "1.00", "1.00"),
+        ("PyTorch, environment e1", "4 x 16", "1.25", "0.75"),
+        ("PyTorch, environment new", "1 x 64", "1.00", "1.00"),
+        ("PyTorch, environment new", "4 x 16", "1.25", "0.75"),
+    ]
+    with (tmp_path / "report" / "accumulation-64.csv").open() as file:
+        assert {row["software"] for row in csv.DictReader(file)} == {"environment e1", "environment new"}
 
 
 def test_what_is_accumulated_stands_in_the_conditions_and_apart_from_what_is_not(tmp_path: Path) -> None:

@@ -75,9 +75,36 @@ def test_a_series_with_columns_of_its_own_that_was_not_run_is_said_to_lack() -> 
         for size in (32, 256)
         for repeat in range(5)
     ]
-    assert describe_missing_runs(every) == []
+    whole = "the study frameworks as it is defined: the series"
+    assert describe_missing_runs(every) == [f"{whole} osu-cnn-fit, compilers and resnet-18"]
     told = describe_missing_runs([*every, fast("tensorflow", "fit")])
-    assert told == ["the study frameworks (osu-cnn-fit) as it is defined: batch size 256 and 4 of 5 repeats"]
+    part = "the study frameworks (osu-cnn-fit) as it is defined: batch size 256 and 4 of 5 repeats"
+    assert told == [f"{whole} compilers and resnet-18", part]
+
+
+def test_a_series_that_was_not_run_at_all_is_said_to_lack_and_keeps_results_from_being_published(
+    tmp_path: Path,
+) -> None:
+    adam = [cats("adam", batch_size=size, repeat=repeat) for size in (16, 32, 64, 128, 256) for repeat in range(4)]
+    phrase = "the study cats-dogs-cpu as it is defined: the series sgd, adam-augmented and adam-equal-updates"
+    assert describe_missing_runs(adam) == [phrase]
+    folder = store(tmp_path / "results", *adam)
+    sentences = [obstacle.sentence for obstacle in completeness.find_obstacles(load.read(folder), folder)]
+    assert f"not run of {phrase}" in sentences
+    assert f"Not run of {phrase}." in build.build_report([folder]).summary.not_verified
+    own = [replace(each, spec=varied(each.spec, study="mine")) for each in adam]
+    assert describe_missing_runs(own) == []
+
+
+def test_series_that_differ_in_threads_alone_are_each_run_or_not() -> None:
+    one = [
+        trial("pytorch", size, repeat, study="devices-cpu", epochs=5, threads=1)
+        for size in (4, 16, 64, 256, 1024)
+        for repeat in range(5)
+    ]
+    assert describe_missing_runs(one) == ["the study devices-cpu as it is defined: the series all-threads"]
+    every = [*one, *(replace(each, spec=varied(each.spec, threads=2)) for each in one)]
+    assert describe_missing_runs(every) == []
 
 
 def test_a_column_of_another_series_lacks_no_size_that_its_own_does_not_ask_for(tmp_path: Path) -> None:

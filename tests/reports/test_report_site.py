@@ -71,6 +71,19 @@ def test_conditions_part_cells_and_precision_and_profile_are_choices() -> None:
     assert len({cell["settings"] for cell in found if cell["precision"] == "float32"}) > 1, "threads are told"
 
 
+def test_softwares_of_a_framework_differ_in_words_and_others_are_the_same_ones() -> None:
+    old = trial("pytorch", 64, environment="old", facts=trial().facts | {"framework_version": "2.12.0"})
+    found = read_cells(data_of(old, trial("pytorch", 64), trial("pytorch", 32), on_gpu(trial("pytorch", 64))))
+    on_cpu = [cell for cell in found if cell["device"] == "cpu"]
+    words = [cell["software"] for cell in on_cpu]
+    assert sorted(part for text in set(words) for part in text.split("; ") if part.startswith("version")) == [
+        "version: 2.12.0", "version: 2.13.0",
+    ]  # fmt: skip
+    assert len(words) == 3 and len({(cell["settings"], cell["reported"]) for cell in on_cpu}) == 1
+    (card,) = (cell["software"] for cell in found if cell["device"] == "cuda")
+    assert "CUDA: 12.4" in card and "packages: " in card
+
+
 def test_what_was_not_measured_says_why_and_is_never_a_number() -> None:
     failed, on_card = ended(Status.OUT_OF_MEMORY, "x", "mxnet", 64), on_gpu(trial("tensorflow", 64))
     lacking = trial("pytorch", 64)
