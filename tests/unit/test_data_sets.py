@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pets_archive
 import pytest
 from conftest import PROJECT
-from pictured import QUIET
+from pictured import QUIET, noise
 
 from runner.request import cli, own_data
 from runner.request.parser import BadInput, run_parser
 from workloads import datasets
-from workloads.datasets import DataError
+from workloads.datasets import DataError, Split
 from workloads.layers import Shape
+from workloads.setting_words import describe_fit
 
+LABELS = np.array([0, 1], np.int32)
 STAND_IN = ("--framework", "numpy", "--workload", "cats-dogs-cnn-32", "--dataset", "cifar10-cats-dogs")
 
 
@@ -36,6 +39,23 @@ def test_images_that_are_left_over_are_told_in_the_source_and_leave_network_and_
     train, test = datasets.load(every.dataset, real_data, every.workload.input_shape)
     plain, _ = datasets.load(few.dataset, real_data, few.workload.input_shape)
     assert np.array_equal(train.images, plain.images) and len(test.images) == 8400
+
+
+def test_images_that_are_left_over_change_no_training_on_a_network_of_another_size() -> None:
+    words = ("--framework", "numpy", "--workload", "cats-dogs-cnn", "--dataset", "cifar10-cats-dogs")
+    train, test = (Split(np.stack([noise(32, 32, seed) for seed in seeds]), LABELS) for seeds in ((0, 1), (2, 3)))
+    seen = []
+    for more in ((), ("--test-all",)):
+        request = asked(*words, *more)
+        few = replace(request.dataset, read=lambda _: (train, test), files=(), train_count=2, test_count=2)
+        request = own_data.prepare_images(replace(request, dataset=few), QUIET)
+        seen.append((request, datasets.load(request.dataset, Path(), request.workload.input_shape)))
+    (plain, without), (every, with_all) = seen
+    assert every.workload == plain.workload and every.workload.input_shape == (200, 200, 3)
+    assert np.array_equal(with_all[0].images, without[0].images) and without[0].images.shape == (2, 200, 200, 3)
+    assert plain.source is None and every.source is not None
+    assert (every.source.rows, every.source.columns, every.source.enlarged) == (200, 200, False)
+    assert describe_fit(every.source) == ""  # nothing was interpolated
 
 
 @pytest.mark.parametrize("copies", ["copy", "zoom-copy"])
