@@ -156,6 +156,9 @@ def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None
     """
     if (wide := read_wide_values(image, file)) is not None:
         return ImageOps.exif_transpose(reduce_to_bytes(wide, image, pixel_range)), pixel_values.compute_extent(wide)
+    factor = FACTORS.get(_find_layout(image), 1)
+    if factor > 1 and CLEAR in image.info:
+        image.info[CLEAR] *= factor  # Pillow compares the file's value with its own
     image = ImageOps.exif_transpose(image)
     plain = image
     if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
@@ -202,6 +205,14 @@ def _sized(image: Image.Image, shape: Shape, fit: Fit) -> Images:
 MOST = 65535
 LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # {layout of a PNG: the one to read the other halves}
 PAIRS = "LA;16B"  # four bytes per pixel: both halves of grey, both of its opacity
+FACTORS = {"L;2": 85, "L;4": 17}  # {layout of a grey PNG of few bits: Pillow's factor, which makes 8 bits of them}
+CLEAR = "transparency"  # in Pillow's `info`, of a picture without opacity: the value or colour that is transparent
+
+
+def _find_layout(image: Image.Image) -> str | None:
+    """Return Pillow's word for how a PNG's bytes hold its values; None for other formats, and once it is decoded."""
+    is_png = isinstance(image, ImageFile.ImageFile) and image.format == "PNG"
+    return image.tile[0].args if is_png and image.tile else None
 
 
 def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
@@ -214,9 +225,7 @@ def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
         if grey.min() < 0 or grey.max() > MOST:
             raise ValueError("more than 16 bits a pixel")
         return grey.astype(np.uint16)
-    layout = None
-    if isinstance(image, ImageFile.ImageFile) and image.format == "PNG" and image.tile:
-        layout = image.tile[0].args
+    layout = _find_layout(image)
     if layout == PAIRS:
         parts = _read(file, "RGBA").astype(np.uint16)
         return parts[..., 0::2] << 8 | parts[..., 1::2]
@@ -228,6 +237,9 @@ def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
 
 def reduce_to_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRange | None) -> Image.Image:
     """Return a picture of 8 bits per value, with the EXIF of `image`. Opacity always uses the whole range."""
+    if CLEAR in image.info:
+        seen = (wide != np.asarray(image.info[CLEAR])).any(axis=2, keepdims=True)
+        wide = np.concatenate([wide, np.where(seen, MOST, 0).astype(np.uint16)], axis=2)
     channels = wide.shape[2]
     colours = channels - 1 if channels in (2, 4) else channels
     parts = _scaled(wide) if pixel_range is None else pixel_values.convert_to_bytes(wide, pixel_range)

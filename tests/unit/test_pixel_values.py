@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,16 @@ def seen(path: Path, pixel_range: PixelRange | None = None, channels: int = 3) -
     return decode(str(path), (32, 32, channels), "stretch", pixel_range)
 
 
-def write_deep(path: Path, values: NDArray[Any], exif: bytes = b"") -> Path:
-    """Write a PNG of 16 bits per value, (rows, columns, channels); Pillow writes these only for grey."""
+def write_png(path: Path, values: NDArray[Any], bits: int = 16, exif: bytes = b"", clear: Sequence[int] = ()) -> Path:
+    """Write a PNG of so many bits per value, (rows, columns, channels), in which the colour `clear` is transparent;
+    Pillow writes 16 bits only for grey."""
     rows, columns, channels = values.shape
     colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 16, colour, 0, 0, 0))]
+    ones = (values.reshape(rows, -1, 1) >> np.arange(bits)[::-1] & 1).astype(np.uint8)
+    lines = b"".join(b"\0" + np.packbits(line).tobytes() for line in ones)
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", columns, rows, bits, colour, 0, 0, 0))]
     chunks += [(b"eXIf", exif)] if exif else []
+    chunks += [(b"tRNS", struct.pack(f">{len(clear)}H", *clear))] if clear else []
     chunks += [(b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
     content = b"\x89PNG\r\n\x1a\n"
     for name, data in chunks:
@@ -57,22 +61,37 @@ def test_colours_of_sixteen_bits_are_read_with_both_halves(channels: int, tmp_pa
     opaque = channels in (2, 4)
     if opaque:
         values[..., -1] = 65535
-    path = write_deep(tmp_path / "a.png", values)
+    path = write_png(tmp_path / "a.png", values)
     ranged = seen(path, (0, 4095))
     expected = np.broadcast_to((values[..., :-1] if opaque else values) / 4095 * 255, SHAPE)
     assert np.abs(ranged.pixels - expected).max() <= 0.5 and ranged.faded == ""
     assert "became 0 to 16" in seen(path).faded or channels == 2  # over white, by opacity
     values[..., -1] = 0
-    assert not opaque or (seen(write_deep(tmp_path / "b.png", values), (0, 4095)).pixels == 255).all()
+    assert not opaque or (seen(write_png(tmp_path / "b.png", values), (0, 4095)).pixels == 255).all()
 
 
 def test_sixteen_bits_are_upright_too(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 3
     values = np.random.default_rng(0).integers(0, 65536, (32, 32, 3))
-    plain = seen(write_deep(tmp_path / "a.png", values)).pixels
-    turned = seen(write_deep(tmp_path / "b.png", values, exif.tobytes()[6:])).pixels
+    plain = seen(write_png(tmp_path / "a.png", values)).pixels
+    turned = seen(write_png(tmp_path / "b.png", values, exif=exif.tobytes()[6:])).pixels
     assert np.array_equal(turned, plain[::-1, ::-1])
+
+
+@pytest.mark.parametrize(("bits", "channels"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)])
+def test_a_transparent_colour_is_white_whatever_the_bits(bits: int, channels: int, tmp_path: Path) -> None:
+    values = np.random.default_rng(bits).integers(0, 2**bits, (32, 32, channels))
+    colour = np.maximum(values[0, 0], 1)
+    values[:3] = colour
+    values[3] = colour ^ 1  # differs in its lowest bit alone
+    hidden = (values == colour).all(axis=2)
+    whole = seen(write_png(tmp_path / "a.png", values, bits))
+    path = write_png(tmp_path / "b.png", values, bits, clear=colour.tolist())
+    for pixel_range in (None, (0, 2**bits - 1)) if bits >= 8 else (None,):
+        found = seen(path, pixel_range)
+        assert (found.pixels[hidden] == 255).all() and found.faded == whole.faded
+        assert np.array_equal(found.pixels[~hidden], whole.pixels[~hidden])
 
 
 def clear(folder: Path) -> Path:
