@@ -157,21 +157,24 @@ def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None
     if (wide := read_wide_values(image, file)) is not None:
         return ImageOps.exif_transpose(reduce_to_bytes(wide, image, pixel_range)), pixel_values.compute_extent(wide)
     factor = FACTORS.get(_find_layout(image), 1)
-    if factor > 1 and CLEAR in image.info:
+    if image.mode == "L" and CLEAR in image.info:
         image.info[CLEAR] *= factor  # Pillow compares the file's value with its own
     image = ImageOps.exif_transpose(image)
     plain = image
     if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
         plain = image.convert("RGBA" if image.has_transparency_data else "RGB")
     extent = pixel_values.compute_histogram_extent(plain.histogram())
-    return image if pixel_range is None else _in_range(image, pixel_range), extent
+    return image if pixel_range is None else _in_range(image, pixel_range, factor), extent
 
 
-def _in_range(image: Image.Image, pixel_range: PixelRange) -> Image.Image:
-    """Return the image with its colours mapped by the range; transparency is kept."""
+def _in_range(image: Image.Image, pixel_range: PixelRange, factor: int) -> Image.Image:
+    """Return the image with its colours mapped by the range; transparency is kept.
+
+    `factor`: the image's values are so many times those of the file.
+    """
     image = image.convert("RGBA" if image.has_transparency_data else "L" if image.mode in ("1", "L") else "RGB")
     colours, clear = (image.split()[:3], image.split()[3:]) if image.mode == "RGBA" else (image.split(), ())
-    table = pixel_values.convert_to_bytes(np.arange(256), pixel_range).tolist()
+    table = pixel_values.convert_to_bytes(np.arange(256) / factor, pixel_range).tolist()
     return Image.merge(image.mode, [*(each.point(table) for each in colours), *clear])
 
 
@@ -205,7 +208,7 @@ def _sized(image: Image.Image, shape: Shape, fit: Fit) -> Images:
 MOST = 65535
 LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # {layout of a PNG: the one to read the other halves}
 PAIRS = "LA;16B"  # four bytes per pixel: both halves of grey, both of its opacity
-FACTORS = {"L;2": 85, "L;4": 17}  # {layout of a grey PNG of few bits: Pillow's factor, which makes 8 bits of them}
+FACTORS = {"1": 255, "L;2": 85, "L;4": 17}  # {layout of a grey PNG of few bits: Pillow's factor to 8 bits}
 CLEAR = "transparency"  # in Pillow's `info`, of a picture without opacity: the value or colour that is transparent
 
 

@@ -88,10 +88,20 @@ def test_a_transparent_colour_is_white_whatever_the_bits(bits: int, channels: in
     hidden = (values == colour).all(axis=2)
     whole = seen(write_png(tmp_path / "a.png", values, bits))
     path = write_png(tmp_path / "b.png", values, bits, clear=colour.tolist())
-    for pixel_range in (None, (0, 2**bits - 1)) if bits >= 8 else (None,):
+    for pixel_range in (None, (0, 2**bits - 1)):
         found = seen(path, pixel_range)
         assert (found.pixels[hidden] == 255).all() and found.faded == whole.faded
         assert np.array_equal(found.pixels[~hidden], whole.pixels[~hidden])
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_a_range_is_of_the_files_own_values_where_they_have_few_bits(bits: int, tmp_path: Path) -> None:
+    values = np.random.default_rng(bits).integers(0, 2**bits, (32, 32, 1))
+    path, most = write_png(tmp_path / "a.png", values, bits), 2**bits - 1
+    assert np.array_equal(seen(path, (0, most)).pixels, seen(path).pixels)
+    for pixel_range in ((0.0, 2.0 * most), (most / 4, most / 2)):
+        expected = pixel_values.convert_to_bytes(values, pixel_range)
+        assert np.array_equal(seen(path, pixel_range).pixels, np.broadcast_to(expected, SHAPE))
 
 
 def clear(folder: Path) -> Path:
