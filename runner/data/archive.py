@@ -246,10 +246,11 @@ BITS = (1, 8, 10, 12, 14, 16)  # bits per value that devices write
 def range_advice(key: str, low: float, high: float, is_float: bool) -> str:
     """Return advice on how values in this range become images."""
     first, last = _likely_range(low, high, is_float)
-    start = key if first == 0 else f"({key} - {first:g})" if first > 0 else f"({key} + {-first:g})"
-    factor = "255" if last - first == 1 else f"(255 / {last - first:g})"
+    ends = [f"{value:.10g}" for value in (low, high, first, last)]  # all digits of a 32-bit number
+    start = f"({key}.astype('float64') + {-first:.10g})" if first else key  # never above 0; a signed type would wrap
+    factor = "255" if last - first == 1 else f"(255 / {last - first:.10g})"
     exact = f"({start} * {factor}).round().astype('uint8')"
-    return f"its values go from {low:g} to {high:g}: say --pixel-range {first:g} {last:g}, or save {exact}"
+    return f"its values go from {ends[0]} to {ends[1]}: say --pixel-range {ends[2]} {ends[3]}, or save {exact}"
 
 
 def _likely_range(low: float, high: float, is_float: bool) -> tuple[float, float]:

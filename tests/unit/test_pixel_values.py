@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from pictured import QUIET, noise, save
 from PIL import Image
 
-from runner.data import cache, pixel_values
+from runner.data import archive, cache, pixel_values
 from runner.data.cache import Wanted
 from runner.data.own import ImageChoices
 from runner.data.pictures import Decoded, decode
@@ -218,7 +219,10 @@ def test_arrays_that_lose_their_contrast_by_a_range_are_counted(tmp_path: Path) 
         (np.full((4, 8, 8), 4000, np.uint16), "--pixel-range 0 4095, or save (x_train * (255 / 4095)).round()"),
         (np.full((4, 8, 8), 0.5), "--pixel-range 0 1, or save (x_train * 255).round().astype('uint8')"),
         (np.full((4, 8, 8), 200.0, np.float32), "--pixel-range 0 255, or save (x_train * (255 / 255)).round()"),
-        (np.linspace(-1, 1, 256).reshape(4, 8, 8), "--pixel-range -1 1, or save ((x_train + 1) * (255 / 2)).round()"),
+        (
+            np.linspace(-1, 1, 256).reshape(4, 8, 8),
+            "--pixel-range -1 1, or save ((x_train.astype('float64') + 1) * (255 / 2)).round()",
+        ),
         (np.full((4, 8, 8), 70000, np.int32), "--pixel-range 0 70000"),
         (np.zeros((4, 8, 8), bool), "--pixel-range 0 1"),
     ],
@@ -229,9 +233,33 @@ def test_arrays_of_other_types_are_told_the_range_that_they_have(x: NDArray[Any]
     assert advice in str(told.value) and "save it as uint8" not in str(told.value) and "\n" not in str(told.value)
 
 
-def test_the_advised_expression_is_the_range_itself() -> None:
-    x = np.arange(4096, dtype=np.uint16)
-    assert np.array_equal((x * (255 / 4095)).round().astype("uint8"), pixel_values.convert_to_bytes(x, (0, 4095)))
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        ("uint16", 0, 4095),
+        ("uint16", 0, 65535),
+        ("int8", -100, 100),
+        ("int8", -128, 127),
+        ("int16", -1024, 3071),
+        ("int16", -32768, 32767),
+        ("int32", -(2**31), 2**31 - 1),
+        ("int32", -1234567, -1234560),
+        ("float32", -1, 1),
+        ("float32", 0, 1),
+        ("float32", -0.1, 1e6),
+        ("float16", -1, 1),
+    ],
+)
+def test_the_advised_expression_and_the_advised_range_are_the_same(kind: str, low: float, high: float) -> None:
+    x = np.linspace(low, high, 4096).astype(kind)
+    advice = archive.range_advice("x", float(x.min()), float(x.max()), x.dtype.kind == "f")
+    told = re.search(r"--pixel-range (\S+) (\S+), or save (.+)", advice)
+    assert told is not None
+    expected = pixel_values.convert_to_bytes(x, (float(told[1]), float(told[2])))
+    saved = eval(told[3], {"x": x})
+    assert saved.dtype == np.uint8 and np.abs(saved.astype(int) - expected).max() <= 1  # halves may round either way
+    if low < 0:
+        assert (expected.min(), expected.max()) == (0, 255)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
