@@ -157,9 +157,8 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
     """Write the arrays and META into a folder where they may stay half-written."""
     images, survey = wanted.images, wanted.survey
     labels = images.labels
-    places: list[Place] = [
-        (split, n) for split in SPLITS for n in range(len(labels[split])) if (split, n) not in survey.unreadable
-    ]
+    everything: list[Place] = [(split, n) for split in SPLITS for n in range(len(labels[split]))]
+    places = {place: survey.checksums.get(place, "") for place in everything if place not in survey.unreadable}
     paths: dict[SplitName, Path] = {split: folder / f"{split}_images.npy" for split in SPLITS}
     for split, path in paths.items():
         reserve(path, (sum(place[0] == split for place in places), *wanted.shape))

@@ -75,6 +75,10 @@ class UnreadablePicture(ValueError):
     """A picture that cannot be decoded; the message says why."""
 
 
+class ChangedPicture(Exception):
+    """A picture whose file is not the one that was looked at; the message is its path, or its name in an archive."""
+
+
 @dataclass(frozen=True)
 class Look:
     """Facts about a picture, found without decoding its pixels."""
@@ -109,12 +113,20 @@ class Decoded:
     faded: str
 
 
-def decode(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None) -> Decoded:
-    """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour. Raises Unreadable."""
+def decode(
+    source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None, sha256: str | None = None
+) -> Decoded:
+    """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour.
+
+    Raises Unreadable, and ChangedPicture for a file with another sha256 than this. The file is read once.
+    """
 
     def pixels(file: BinaryIO) -> Decoded:
-        with Image.open(file, formats=FORMATS) as image:
-            upright, extent = _in_bytes(image, file, pixel_range)
+        content = file.read()
+        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+            raise ChangedPicture(source.member if isinstance(source, Packed) else source)
+        with io.BytesIO(content) as same, Image.open(same, formats=FORMATS) as image:
+            upright, extent = _in_bytes(image, same, pixel_range)
             stored = _sized(_flat(upright, shape[2]), shape, fit)
         return Decoded(stored, extent.lost_in(pixel_values.compute_extent(stored)))
 

@@ -40,7 +40,7 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     before = folder_images._decode
 
-    def counted(array: Path, fit: Fit, pixel_range: Any, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
+    def counted(array: Path, fit: Fit, pixel_range: Any, items: list[tuple[int, str, str]]) -> list[tuple[str, str]]:
         counts.append(len(items))
         return before(array, fit, pixel_range, items)
 
@@ -105,6 +105,40 @@ def test_what_has_changed_is_decoded_again(change: str, tmp_path: Path, decoding
     assert sum(decodings) >= 12
     assert change == "fit" or after.files != before.files
     assert made(asked, tmp_path) == before  # what was asked first is still there
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("content", ["other", "cut"])
+def test_a_picture_that_changes_after_it_was_surveyed_is_not_kept_under_its_old_checksum(
+    content: str, skip: bool, tmp_path: Path
+) -> None:
+    folder = a_folder(tmp_path / "photos")
+    asked, first = wanted(folder, skip=skip), folder / "train/cat/0.png"
+    data = first.read_bytes()
+    first.write_bytes(save(tmp_path / "other.png", noise(8, 8, 99)).read_bytes() if content == "other" else data[:80])
+    with pytest.raises(DataError, match=r"data set photos: .*train/cat/0\.png changed while it was read; run it again"):
+        made(asked, tmp_path)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    first.write_bytes(data)
+    assert np.array_equal(made(asked, tmp_path).split("train")[0][0], noise(8, 8, 1))
+
+
+def test_an_array_file_that_changes_while_it_is_read_is_not_kept(tmp_path: Path) -> None:
+    def write(seed: int) -> Path:
+        x = np.stack([noise(8, 8, seed + number) for number in range(4)])
+        np.savez(tmp_path / "new.npz", x_train=x, y_train=[0, 1, 1, 0], x_test=x[:2], y_test=[0, 1])
+        return (tmp_path / "new.npz").replace(tmp_path / "mine.npz")
+
+    path = write(0)
+    labels_read = find_images(path)
+    asked = wanted(path)
+    write(100)
+    with pytest.raises(DataError, match=r"mine\.npz: it changed while it was read; run it again"):
+        labels_read.survey(QUIET)
+    with pytest.raises(DataError, match=r"mine\.npz: it changed while it was read; run it again"):
+        made(asked, tmp_path)
+    assert [each.suffix for each in (tmp_path / "cache").iterdir()] == [".lock"]
+    assert np.array_equal(made(wanted(path), tmp_path).split("train")[0][0], noise(8, 8, 100))
 
 
 def test_a_cache_that_was_damaged_is_made_anew(tmp_path: Path, decodings: list[int]) -> None:
