@@ -108,9 +108,13 @@ def read_folder(name: str, path: Path, asked: ImageChoices) -> FolderImages:
 
 
 def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
+    """Look at each picture. Files that cannot be read are listed like damaged ones: the next survey looks again."""
+
     def look(source: str | Packed) -> Seen:
         try:
             seen = pictures.look(source)
+        except OSError as error:
+            return "", None, error.strerror or str(error)
         except pictures.UnreadablePicture as error:
             return "", None, str(error)
         return seen.sha256, seen.size, ""
@@ -123,7 +127,7 @@ def _decode(
 ) -> list[tuple[str, str]]:
     """Write each picture into its row, and return (why not, what happened to its values), "" for nothing to report.
 
-    Items are (row, source, sha256). Raises ChangedPicture.
+    Items are (row, source, sha256). Raises ChangedPicture, and OSError for a failure that may pass.
     """
     rows, answers = open_rows(array), []
     for row, source, sha256 in items:

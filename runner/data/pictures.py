@@ -5,8 +5,10 @@ Pillow supports 16 bits per value only for grey; of colours it reads the upper h
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import os
 import struct
 import warnings
 import zipfile
@@ -63,7 +65,7 @@ LEAST_SIDE = 2  # pixels
 ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # of EXIF: the tag, and its values for which rows become columns
 UNREADABLE = (  # raised by Pillow's decoders for damaged files
     OSError, SyntaxError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError, EOFError, struct.error,
-    zlib.error, BadZipFile, NotImplementedError, RuntimeError, MemoryError, Image.DecompressionBombWarning,
+    zlib.error, BadZipFile, NotImplementedError, RuntimeError, Image.DecompressionBombWarning,
     Image.DecompressionBombError,
 )  # fmt: skip
 
@@ -88,7 +90,7 @@ class Look:
 
 
 def look(source: str | Packed) -> Look:
-    """Return checksum and size of a picture. Raises Unreadable."""
+    """Return checksum and size of a picture. Raises UnreadablePicture, and OSError where the file cannot be read."""
 
     def seen(file: BinaryIO) -> Look:
         digest = hashlib.sha256()
@@ -118,13 +120,14 @@ def decode(
 ) -> Decoded:
     """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour.
 
-    Raises Unreadable, and ChangedPicture for a file with another sha256 than this. The file is read once.
+    Raises UnreadablePicture, OSError where the file cannot be read or memory is short, and ChangedPicture for a file
+    with another sha256 than this. The file is read once.
     """
 
     def pixels(file: BinaryIO) -> Decoded:
         content = file.read()
         if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-            raise ChangedPicture(source.member if isinstance(source, Packed) else source)
+            raise ChangedPicture(_name_source(source))
         with io.BytesIO(content) as same, Image.open(same, formats=FORMATS) as image:
             upright, extent = _in_bytes(image, same, pixel_range)
             stored = _sized(_flat(upright, shape[2]), shape, fit)
@@ -145,8 +148,15 @@ def _opened(source: str | Packed) -> BinaryIO:
     return source.open() if isinstance(source, Packed) else Path(source).open("rb")
 
 
+def _name_source(source: str | Packed) -> str:
+    return source.member if isinstance(source, Packed) else source
+
+
 def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer:
-    """Return the result of `work` on the open file. Raises Unreadable."""
+    """Return the result of `work` on the open file.
+
+    Raises UnreadablePicture for what the file holds, and OSError for what may pass: a failing disk, too little memory.
+    """
     try:
         with warnings.catch_warnings(), _opened(source) as file:
             warnings.simplefilter("ignore")
@@ -156,9 +166,12 @@ def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer
         raise
     except UnidentifiedImageError as error:
         raise UnreadablePicture(f"no {', '.join(FORMATS)} image") from error
+    except MemoryError as error:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), _name_source(source)) from error
     except UNREADABLE as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
-        raise UnreadablePicture(reason or type(error).__name__) from error
+        if isinstance(error, OSError) and error.errno is not None:  # Pillow's own for damaged pictures have none
+            raise OSError(error.errno, error.strerror, _name_source(source)) from error
+        raise UnreadablePicture(" ".join(str(error).split()) or type(error).__name__) from error
 
 
 def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None) -> tuple[Image.Image, Extent]:

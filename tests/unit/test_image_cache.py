@@ -15,7 +15,7 @@ from filelock import FileLock
 from pictured import QUIET, a_folder, noise, save
 
 from runner import input_files
-from runner.data import cache, folder_images
+from runner.data import cache, folder_images, pictures
 from runner.data.cache import Cached, Wanted
 from runner.request.cli import build_request
 from runner.request.data_sets import find_images
@@ -224,6 +224,25 @@ def test_what_is_skipped_is_counted_and_the_rest_keeps_its_order(tmp_path: Path)
     assert labels.tolist() == [0] * 3 + [1] * 5
     assert np.array_equal(images, np.stack([noise(8, 8, seed) for seed in range(3, 11)]))
     assert made(asked, tmp_path) == cached
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ESTALE, os.strerror(errno.ESTALE)), MemoryError()])
+@pytest.mark.parametrize("step", ["_opened", "_sized"])
+def test_a_failure_that_may_pass_is_not_kept_as_a_picture_that_cannot_be_decoded(
+    step: str, failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = wanted(a_folder(tmp_path / "photos"), skip=True)
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as broken_machine:
+        broken_machine.setattr(pictures, step, fail)
+        with pytest.raises(OSError, match=r"train/cat/0\.png"):
+            made(asked, tmp_path)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    cached = made(asked, tmp_path)
+    assert cached.counts == {"train": 8, "test": 4} and not cached.unreadable
 
 
 def full(*_: object) -> None:
