@@ -11,8 +11,9 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -139,14 +140,19 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
-    """Raises DataError if any image cannot be decoded; more than fit in a line are listed in a file."""
+    """Raises DataError if any image cannot be decoded; more than fit in a line are listed in a new file of the cache.
+
+    Another user's data set may have the same name there.
+    """
     if not reasons:
         return
     where = ""
     if len(reasons) > NAMES_SHOWN:
-        file = cache / f"{name}-{UNREADABLE}"
-        file.write_text("".join(f"{reason}\n" for reason in reasons), encoding="utf-8")
-        where = f" (all of them in {file})"
+        with suppress(OSError):
+            handle, file = tempfile.mkstemp(prefix=f"{name}-", suffix=f"-{UNREADABLE}", dir=cache)
+            with open(handle, "w", encoding="utf-8") as listing:
+                listing.writelines(f"{reason}\n" for reason in reasons)
+            where = f" (all of them in {file})"
     raise DataError(
         f"data set {name}: {format_count(len(reasons), 'image')} cannot be decoded: {listed(reasons)}{where}; mend or "
         "remove them, or leave them out by --skip-unreadable"

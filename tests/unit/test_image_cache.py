@@ -197,13 +197,25 @@ def test_what_cannot_be_decoded_is_listed_and_nothing_is_left(tmp_path: Path) ->
         made(wanted(folder), tmp_path)
     text = str(told.value)
     assert text.startswith("data set photos: 12 images cannot be decoded: train/cat/0.png (") and "\n" not in text
-    whole = tmp_path / "cache" / "photos-unreadable.txt"
+    (whole,) = (tmp_path / "cache").glob("photos-*-unreadable.txt")
     assert text.count("train/cat/") == 10 and f"and 2 more (all of them in {whole}); mend or remove them" in text
     assert "--skip-unreadable" in text
     assert [line.partition(" ")[0] for line in whole.read_text().splitlines()] == [
         f"train/cat/{name}.png" for name in sorted(map(str, range(12)))
     ]
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".lock", ".txt"}
+
+
+def test_each_refusal_has_a_list_of_its_own_and_none_where_it_cannot_be_written(tmp_path: Path) -> None:
+    reasons = [f"{number}.png (no image)" for number in range(12)]
+    for reason in ("first", "second"):  # of two data sets of one name
+        with pytest.raises(DataError):
+            cache.refuse("photos", [*reasons, reason], tmp_path)
+    lists = [path.read_text().splitlines() for path in tmp_path.glob("photos-*-unreadable.txt")]
+    assert sorted(lists) == [[*reasons, "first"], [*reasons, "second"]]
+    with pytest.raises(DataError) as told:
+        cache.refuse("photos", reasons, tmp_path / "that-cannot-be-written")
+    assert str(told.value).count(".png") == 10 and "and 2 more; mend or remove them" in str(told.value)
 
 
 def test_files_that_are_no_image_and_those_that_end_too_early_are_listed_at_once(tmp_path: Path) -> None:
