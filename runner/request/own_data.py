@@ -14,6 +14,7 @@ from rich.console import Console
 from runner.data import cache, own
 from runner.data.cache import Cached, LockRefused, Wanted
 from runner.data.own import SPLITS, OwnImages, Size, listed
+from runner.request import data_sets
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from workloads.datasets import DataError, Dataset, Split
@@ -42,7 +43,10 @@ def prepare_images(request: Request, console: Console) -> Request:
             made[key] = _prepared(part, console)
         known = {each: getattr(made[key], each) for each in ("dataset", "source", "workload", "arrays")}
         series[name] = replace(part, **known)
-    return replace(request, series=series) if series else _prepared(request, console)
+    prepared = replace(request, series=series) if series else _prepared(request, console)
+    for part in prepared.parts.values():  # fewer images may be left than were counted before they were decoded
+        data_sets.check_last_batch(part.study, part.dataset)
+    return prepared
 
 
 def _prepared(request: Request, console: Console) -> Request:

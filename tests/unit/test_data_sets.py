@@ -9,7 +9,7 @@ import numpy as np
 import pets_archive
 import pytest
 from conftest import PROJECT
-from pictured import QUIET, noise
+from pictured import QUIET, a_folder, noise
 
 from runner.request import cli, own_data
 from runner.request.parser import BadInput, run_parser
@@ -64,6 +64,28 @@ def test_images_that_are_there_twice_count_twice_in_what_is_planned_and_what_is_
     assert (doubled.dataset.train_count, doubled.dataset.test_count) == (2400, 400)
     with pytest.raises(BadInput, match=r"\(1200 images\) and last_batch is drop"):
         asked(*STAND_IN, "--batch-size", 2400, "--last-batch", "drop")
+
+
+@pytest.mark.parametrize("series", [False, True])
+def test_a_batch_larger_than_the_images_left_is_refused_if_the_last_is_dropped(series: bool, tmp_path: Path) -> None:
+    photos = a_folder(tmp_path / "photos", train=10)
+    for number in range(4):
+        (photos / f"train/cat/{number}.png").write_bytes(b"no image")
+    study = tmp_path / "study.toml"
+    rules = {"sgd": 4, "adam": 18}
+    parts = (
+        f"[[series]]\nname = '{name}'\noptimizer = '{name}'\nbatch_sizes = [{size}]\n" for name, size in rules.items()
+    )
+    study.write_text(
+        f"dataset = './photos'\nworkload = 'tiny'\nbatch_sizes = [4, 18]\n{''.join(parts) if series else ''}"
+    )
+    words = ("--study", study, "--framework", "numpy", "--skip-unreadable", "--results", tmp_path / "results")
+    kept = own_data.prepare_images(asked(*words, "--last-batch", "keep"), QUIET)
+    assert {part.dataset.train_count for part in kept.parts.values()} == {16}
+    request = asked(*words, "--last-batch", "drop")
+    told = r"batch size 18 is larger than the training split of photos \(16 images\).*: nothing would be trained"
+    with pytest.raises(BadInput, match=told):
+        own_data.prepare_images(request, QUIET)
 
 
 @pytest.mark.slow
