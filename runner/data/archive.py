@@ -90,7 +90,7 @@ def read_archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
         with zipfile.ZipFile(path) as file:
             arrays = {key: _member(path, file, key) for key in KEYS}
             labels = {split: _labels(path, file, f"y_{split}", *arrays[f"y_{split}"]) for split in SPLITS}
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "no .npz file, or a damaged one"
         raise DataError(f"data set {path}: {reason}") from error
     shapes = {split: _image_shape(path, f"x_{split}", arrays[f"x_{split}"][0]) for split in labels}
