@@ -207,6 +207,11 @@ class ArchiveImages(OwnImages):
 
     file: Archive
 
+    @property
+    def made_by_pillow(self) -> bool:
+        """False, because the file holds pixels."""
+        return False
+
     def described(self, place: Place) -> str:
         """Return the image's name in numpy's notation."""
         return f"x_{place[0]}[{place[1]}]"

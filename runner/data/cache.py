@@ -21,7 +21,6 @@ import numpy as np
 from filelock import FileLock
 from rich.console import Console
 
-from runner.data.archive import ArchiveImages
 from runner.data.own import NAMES_SHOWN, SPLITS, OwnImages, Place, SplitName, Survey, digest, listed, reserve
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
@@ -61,10 +60,8 @@ class Cached:
 
 
 def make_key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
-    """Return the cache name for these. For pictures it includes the Pillow version, because rounding may differ."""
-    decoder = ""
-    if not isinstance(images, ArchiveImages):
-        decoder = importlib.metadata.version("pillow")
+    """Return the cache name for these. Where Pillow makes them it includes its version: rounding may differ."""
+    decoder = importlib.metadata.version("pillow") if images.made_by_pillow else ""
     return f"{images.name}-{digest(FORMAT, survey.content, shape, fit, images.pixel_range, decoder)[:16]}"
 
 

@@ -92,6 +92,11 @@ class OwnImages(ABC):
     def described(self, place: Place) -> str:
         """The image's name, on one line."""
 
+    @property
+    def made_by_pillow(self) -> bool:
+        """True if Pillow is needed whatever size the network takes: to decode images, or to enlarge copies."""
+        return True
+
     def class_name(self, label: int) -> str:
         """Name of the class that has this label."""
         return str(label)

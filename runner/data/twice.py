@@ -46,6 +46,11 @@ class Twice(OwnImages):
         """Number of training images that are not copies."""
         return len(self.inner.labels["train"])
 
+    @property
+    def made_by_pillow(self) -> bool:
+        """True for zoomed copies, and for all images that Pillow decodes."""
+        return self.copies == "zoom-copy" or self.inner.made_by_pillow
+
     def described(self, place: Place) -> str:
         """Return the description of the original image."""
         return self.inner.described(self._original(place))

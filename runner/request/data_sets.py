@@ -27,11 +27,11 @@ def choose_data_set(study: Study, folder: Path) -> tuple[Dataset, OwnImages | No
     dataset, images = _found(study, folder)
     if study.augment not in ("copy", "zoom-copy"):
         return dataset, images
+    if study.augment == "zoom-copy":
+        need_pillow(f"augmentation {study.augment}")
     if images is not None:
         images = twice.double_own(images, study.augment)
         return _of_images(images), images
-    if study.augment == "zoom-copy":
-        need_pillow(f"augmentation {study.augment}")
     return twice.double_published(dataset, study.augment), None
 
 
