@@ -68,7 +68,8 @@ class Cost:
 class Augmented:
     """The training images as one epoch sees them: images are augmented when they are read.
 
-    For adapters it replaces an array of (n, h, w, c): `images[batch]`, or all of them at once as `np.asarray(images)`.
+    For adapters it replaces an array of (n, h, w, c): `images[batch]`, with an index of any shape, or all of them at
+    once as `np.asarray(images)`.
     The images may be larger than the memory.
     """
 
@@ -81,14 +82,11 @@ class Augmented:
         return len(self.images)
 
     def __getitem__(self, chosen: Any) -> Images:
-        images = np.asarray(self.images[chosen])
+        images, draws = np.asarray(self.images[chosen]), self.draws[chosen]
         began_s = time.perf_counter()
-        if images.ndim < len(self.shape):
-            answer: Images = augmented(images[None], self.draws[chosen][None])[0]
-        else:
-            answer = augmented(images, self.draws[chosen])
+        answer = augmented(images.reshape(-1, *self.shape[1:]), draws.reshape(-1, draws.shape[-1]))
         self.cost.seconds += time.perf_counter() - began_s
-        return answer
+        return answer.reshape(images.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:

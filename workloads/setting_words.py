@@ -8,7 +8,7 @@ from string import Formatter
 
 from .networks import WORKLOADS
 from .records import network
-from .records.job import ImageFindings, ImageSource, Placement, Task
+from .records.job import AS_PUBLISHED, ImageFindings, ImageSource, Placement, Task
 from .spec import DECAYING, OptimizerSpec
 
 OWN_CODE = "custom code, not compared"
@@ -62,7 +62,12 @@ def describe_images(source: ImageSource) -> str:
 
 
 def describe_fit(source: ImageSource) -> str:
-    """Say how the images were brought to the size in which they are stored, and whether they are enlarged later."""
+    """Say how the images were brought to the size in which they are stored, and whether they are enlarged later.
+
+    "" for a published data set that is not interpolated.
+    """
+    if source.fit == AS_PUBLISHED:
+        return ""
     enlarged = " and enlarged by the network's first layer, bilinear, on the device" if source.enlarged else ""
     how = IMAGE_FITS.get(source.fit, source.fit)
     return f"{source.fit} ({how}), bilinear, stored as {source.rows} x {source.columns}{enlarged}"

@@ -54,7 +54,7 @@ class OwnStepAdapter(KerasAdapter):
         self.workload, self.shapes = workload, workload.weight_shapes()
         own = model is not None
         if model is None:
-            generators = map(keras.random.SeedGenerator, count(1000 * seed))
+            generators = (keras.random.SeedGenerator(_draw_mask_seed(seed, number)) for number in count())
             entering = keras.Input(workload.input_shape, name="images.")
             model = keras.Model(entering, apply(workload.layers, entering, generators))
         self.model = model
@@ -103,3 +103,8 @@ class OwnStepAdapter(KerasAdapter):
             "parameters": sum(map(count_bytes, self.model.trainable_variables)),
             "optimizer": sum(map(count_bytes, self.optimizer.variables)),
         }
+
+
+def _draw_mask_seed(seed: int, number: int) -> int:
+    """Draw the seed of a layer's masks; backends take 31 bits of it."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1)

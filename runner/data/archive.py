@@ -48,6 +48,7 @@ class Archive:
     """Images as (n, h, w, c), c 1 or 3, with values as in the file; labels from 0 upwards."""
 
     path: Path
+    state: tuple[int, ...]  # of the file, before anything of it was read
     types: dict[SplitName, np.dtype[np.generic]]  # of the images
     shapes: dict[SplitName, tuple[int, int, int, int]]  # by split
     labels: dict[SplitName, Labels]
@@ -55,6 +56,17 @@ class Archive:
     def pieces(self, split: SplitName) -> Iterator[NDArray[Any]]:
         """Yield the images in their order, some at a time. Raises DataError."""
         return _pieces(self.path, f"x_{split}", self.shapes[split], self.types[split])
+
+    def check_unchanged(self) -> None:
+        """Raises DataError where another file has taken its place, or it was written anew."""
+        if _read_state(self.path) != self.state:
+            raise DataError(f"data set {self.path}: it changed while it was read; run it again")
+
+
+def _read_state(path: Path) -> tuple[int, ...]:
+    """Return facts of a file that change with its content."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _pieces(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Iterator[NDArray[Any]]:
@@ -74,10 +86,11 @@ def _pieces(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.gen
 def read_archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
     """Return the checked archive. Raises DataError for a file with other contents."""
     try:
+        state = _read_state(path)
         with zipfile.ZipFile(path) as file:
             arrays = {key: _member(path, file, key) for key in KEYS}
             labels = {split: _labels(path, file, f"y_{split}", *arrays[f"y_{split}"]) for split in SPLITS}
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a .npz file, or damaged"
         raise DataError(f"data set {path}: {reason}") from error
     shapes = {split: _image_shape(path, f"x_{split}", arrays[f"x_{split}"][0]) for split in labels}
@@ -85,7 +98,7 @@ def read_archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
     for split, dtype in types.items():
         _check_type(path, f"x_{split}", arrays[f"x_{split}"][0], dtype, pixel_range)
     _check(path, shapes, labels)
-    return Archive(path, types, shapes, labels)
+    return Archive(path, state, types, shapes, labels)
 
 
 @contextmanager
@@ -194,18 +207,27 @@ class ArchiveImages(OwnImages):
 
     file: Archive
 
+    @property
+    def made_by_pillow(self) -> bool:
+        """False, because the file holds pixels."""
+        return False
+
     def described(self, place: Place) -> str:
         """Return the image's name in numpy's notation."""
         return f"x_{place[0]}[{place[1]}]"
 
     def survey(self, console: Console) -> Survey:
-        """Read the file's checksum."""
+        """Read the file's checksum. Raises DataError for a file that changed after its labels were read."""
         _, rows, columns, _ = self.file.shapes["train"]
         content = digest("arrays", file_digest(self.file.path, "sha256"))[:16]
+        self.file.check_unchanged()
         return Survey(content, frozenset({(rows, columns)}), {})
 
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
-        """Write all images, whatever `places` says, because none of them can be unreadable."""
+    def fill(self, places: dict[Place, str], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
+        """Write all images, whatever `places` says, because none of them can be unreadable.
+
+        Raises DataError for a file that changed after its labels were read.
+        """
         faded: dict[Place, str] = {}
         for split, path in arrays.items():
             images, done = open_rows(path), 0
@@ -219,6 +241,7 @@ class ArchiveImages(OwnImages):
                             faded[split, number] = words
                     done += len(piece)
                     progress.advance(task, len(piece))
+        self.file.check_unchanged()
         return Filled({}, faded)
 
     def _in_bytes(self, piece: NDArray[Any], key: str) -> Images:
@@ -246,10 +269,11 @@ BITS = (1, 8, 10, 12, 14, 16)  # bits per value that devices write
 def range_advice(key: str, low: float, high: float, is_float: bool) -> str:
     """Return advice on how values in this range become images."""
     first, last = _likely_range(low, high, is_float)
-    start = key if first == 0 else f"({key} - {first:g})" if first > 0 else f"({key} + {-first:g})"
-    factor = "255" if last - first == 1 else f"(255 / {last - first:g})"
+    ends = [f"{value:.10g}" for value in (low, high, first, last)]  # all digits of a 32-bit number
+    start = f"({key}.astype('float64') + {-first:.10g})" if first else key  # never above 0; a signed type would wrap
+    factor = "255" if last - first == 1 else f"(255 / {last - first:.10g})"
     exact = f"({start} * {factor}).round().astype('uint8')"
-    return f"its values go from {low:g} to {high:g}: give --pixel-range {first:g} {last:g}, or save {exact}"
+    return f"its values go from {ends[0]} to {ends[1]}: give --pixel-range {ends[2]} {ends[3]}, or save {exact}"
 
 
 def _likely_range(low: float, high: float, is_float: bool) -> tuple[float, float]:

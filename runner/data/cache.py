@@ -11,8 +11,9 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,14 +21,13 @@ import numpy as np
 from filelock import FileLock
 from rich.console import Console
 
-from runner.data.archive import ArchiveImages
 from runner.data.own import NAMES_SHOWN, SPLITS, OwnImages, Place, SplitName, Survey, digest, listed, reserve
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
 from workloads.records.job import Fit, ImageFindings
 from workloads.words import format_count
 
-FORMAT = 2  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
+FORMAT = 3  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
 META, UNREADABLE = "meta.json", "unreadable.txt"
 COPY_ROWS = 64
 
@@ -60,10 +60,8 @@ class Cached:
 
 
 def make_key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
-    """Return the cache name for these. For pictures it includes the Pillow version, because rounding may differ."""
-    decoder = ""
-    if not isinstance(images, ArchiveImages):
-        decoder = importlib.metadata.version("pillow")
+    """Return the cache name for these. Where Pillow makes them it includes its version: rounding may differ."""
+    decoder = importlib.metadata.version("pillow") if images.made_by_pillow else ""
     return f"{images.name}-{digest(FORMAT, survey.content, shape, fit, images.pixel_range, decoder)[:16]}"
 
 
@@ -139,14 +137,19 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
-    """Raises DataError if any image cannot be decoded; more than fit in a line are listed in a file."""
+    """Raises DataError if any image cannot be decoded; more than fit in a line are listed in a new file of the cache.
+
+    Another user's data set may have the same name there.
+    """
     if not reasons:
         return
     where = ""
     if len(reasons) > NAMES_SHOWN:
-        file = cache / f"{name}-{UNREADABLE}"
-        file.write_text("".join(f"{reason}\n" for reason in reasons), encoding="utf-8")
-        where = f" (all of them in {file})"
+        with suppress(OSError):
+            handle, file = tempfile.mkstemp(prefix=f"{name}-", suffix=f"-{UNREADABLE}", dir=cache)
+            with open(handle, "w", encoding="utf-8") as listing:
+                listing.writelines(f"{reason}\n" for reason in reasons)
+            where = f" (all of them in {file})"
     raise DataError(
         f"data set {name}: {format_count(len(reasons), 'image')} cannot be decoded: {listed(reasons)}{where}; fix or "
         "remove them, or skip them with --skip-unreadable"
@@ -157,9 +160,8 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
     """Write the arrays and META into a folder where they may stay half-written."""
     images, survey = wanted.images, wanted.survey
     labels = images.labels
-    places: list[Place] = [
-        (split, n) for split in SPLITS for n in range(len(labels[split])) if (split, n) not in survey.unreadable
-    ]
+    everything: list[Place] = [(split, n) for split in SPLITS for n in range(len(labels[split]))]
+    places = {place: survey.checksums.get(place, "") for place in everything if place not in survey.unreadable}
     paths: dict[SplitName, Path] = {split: folder / f"{split}_images.npy" for split in SPLITS}
     for split, path in paths.items():
         reserve(path, (sum(place[0] == split for place in places), *wanted.shape))

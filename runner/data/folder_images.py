@@ -28,6 +28,7 @@ from runner.data.own import (
 )
 from runner.data.pictures import Packed
 from runner.data.splits import TEST
+from workloads.datasets import DataError
 from workloads.records.job import Fit, PixelRange
 
 Seen = tuple[str, Size | None, str]  # (sha256, size, ""), or ("", None, why it cannot be read)
@@ -51,18 +52,22 @@ class PictureImages(OwnImages):
             digest("images of a folder", content)[:16],
             frozenset(size for _, size, _ in seen if size),
             {place: reason for place, (_, _, reason) in zip(places, seen, strict=True) if reason},
+            {place: sha256 for place, (sha256, _, reason) in zip(places, seen, strict=True) if not reason},
         )
 
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
-        """Decode the pictures; each process writes its own rows."""
+    def fill(self, places: dict[Place, str], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
+        """Decode the pictures; each process writes its own rows. Raises DataError for one that changed."""
         filled = Filled({}, {})
         for split, path in arrays.items():
             wanted = [place for place in places if place[0] == split]
-            items = [(row, self.source(place)) for row, place in enumerate(wanted)]
+            items = [(row, self.source(place), places[place]) for row, place in enumerate(wanted)]
             work = partial(_decode, path, fit, self.pixel_range)
-            answers = dict(
-                zip(wanted, own.work_in_order(work, items, f"{self.name}: decoding {split}", console), strict=True)
-            )
+            try:
+                found = own.work_in_order(work, items, f"{self.name}: decoding {split}", console)
+            except pictures.ChangedPicture as error:
+                changed = f"{shown(str(error))} changed while it was read; run it again"
+                raise DataError(f"data set {self.name}: {changed}") from error
+            answers = dict(zip(wanted, found, strict=True))
             filled |= Filled(
                 {place: reason for place, (reason, _) in answers.items() if reason},
                 {place: faded for place, (_, faded) in answers.items() if faded},
@@ -103,9 +108,13 @@ def read_folder(name: str, path: Path, asked: ImageChoices) -> FolderImages:
 
 
 def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
+    """Look at each picture. Files that cannot be read are listed like damaged ones: the next survey looks again."""
+
     def look(source: str | Packed) -> Seen:
         try:
             seen = pictures.look(source)
+        except OSError as error:
+            return "", None, error.strerror or str(error)
         except pictures.UnreadablePicture as error:
             return "", None, str(error)
         return seen.sha256, seen.size, ""
@@ -114,13 +123,16 @@ def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
 
 
 def _decode(
-    array: Path, fit: Fit, pixel_range: PixelRange | None, items: Sequence[tuple[int, str | Packed]]
+    array: Path, fit: Fit, pixel_range: PixelRange | None, items: Sequence[tuple[int, str | Packed, str]]
 ) -> list[tuple[str, str]]:
-    """Write each picture into its row, and return (why not, what happened to its values), "" for nothing to report."""
+    """Write each picture into its row, and return (why not, what happened to its values), "" for nothing to report.
+
+    Items are (row, source, sha256). Raises ChangedPicture, and OSError for a failure that may pass.
+    """
     rows, answers = open_rows(array), []
-    for row, source in items:
+    for row, source, sha256 in items:
         try:
-            decoded = pictures.decode(source, rows.shape[1:], fit, pixel_range)
+            decoded = pictures.decode(source, rows.shape[1:], fit, pixel_range, sha256)
             rows[row] = decoded.pixels
             answers.append(("", decoded.faded))
         except pictures.UnreadablePicture as error:

@@ -50,6 +50,7 @@ class Survey:
     content: str  # digest of all images and their classes
     sizes: frozenset[Size]  # of the images that can be read
     unreadable: dict[Place, str]  # with the reason
+    checksums: dict[Place, str] = field(default_factory=dict)  # sha256 of the files of pictures that can be read
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,20 @@ class OwnImages(ABC):
         """Read all of it once."""
 
     @abstractmethod
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
-        """Write these images, in their order, into .npy files (n, *shape)."""
+    def fill(self, places: dict[Place, str], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
+        """Write these images, in their order, into .npy files (n, *shape). `places` gives each picture's sha256.
+
+        Raises DataError for a file that is not the one that was surveyed.
+        """
 
     @abstractmethod
     def described(self, place: Place) -> str:
         """The image's name, on one line."""
+
+    @property
+    def made_by_pillow(self) -> bool:
+        """True if Pillow is needed whatever size the network takes: to decode images, or to enlarge copies."""
+        return True
 
     def class_name(self, label: int) -> str:
         """Name of the class that has this label."""

@@ -5,8 +5,10 @@ Pillow supports 16 bits per value only for grey; of colours it reads the upper h
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import os
 import struct
 import warnings
 import zipfile
@@ -63,7 +65,7 @@ LEAST_SIDE = 2  # pixels
 ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # of EXIF: the tag, and its values for which rows become columns
 UNREADABLE = (  # raised by Pillow's decoders for damaged files
     OSError, SyntaxError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError, EOFError, struct.error,
-    zlib.error, BadZipFile, NotImplementedError, RuntimeError, MemoryError, Image.DecompressionBombWarning,
+    zlib.error, BadZipFile, NotImplementedError, RuntimeError, Image.DecompressionBombWarning,
     Image.DecompressionBombError,
 )  # fmt: skip
 
@@ -75,6 +77,10 @@ class UnreadablePicture(ValueError):
     """A picture that cannot be decoded; the message says why."""
 
 
+class ChangedPicture(Exception):
+    """A picture whose file is not the one that was looked at; the message is its path, or its name in an archive."""
+
+
 @dataclass(frozen=True)
 class Look:
     """Facts about a picture, found without decoding its pixels."""
@@ -84,7 +90,7 @@ class Look:
 
 
 def look(source: str | Packed) -> Look:
-    """Return checksum and size of a picture. Raises UnreadablePicture."""
+    """Return checksum and size of a picture. Raises UnreadablePicture, and OSError where the file cannot be read."""
 
     def seen(file: BinaryIO) -> Look:
         digest = hashlib.sha256()
@@ -109,12 +115,21 @@ class Decoded:
     faded: str
 
 
-def decode(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None) -> Decoded:
-    """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour. Raises UnreadablePicture."""
+def decode(
+    source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None, sha256: str | None = None
+) -> Decoded:
+    """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour.
+
+    Raises UnreadablePicture, OSError where the file cannot be read or memory is short, and ChangedPicture for a file
+    with another sha256 than this. The file is read once.
+    """
 
     def pixels(file: BinaryIO) -> Decoded:
-        with Image.open(file, formats=FORMATS) as image:
-            upright, extent = _in_bytes(image, file, pixel_range)
+        content = file.read()
+        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+            raise ChangedPicture(_name_source(source))
+        with io.BytesIO(content) as same, Image.open(same, formats=FORMATS) as image:
+            upright, extent = _in_bytes(image, same, pixel_range)
             stored = _sized(_flat(upright, shape[2]), shape, fit)
         return Decoded(stored, extent.lost_in(pixel_values.compute_extent(stored)))
 
@@ -133,8 +148,15 @@ def _opened(source: str | Packed) -> BinaryIO:
     return source.open() if isinstance(source, Packed) else Path(source).open("rb")
 
 
+def _name_source(source: str | Packed) -> str:
+    return source.member if isinstance(source, Packed) else source
+
+
 def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer:
-    """Return the result of `work` on the open file. Raises UnreadablePicture."""
+    """Return the result of `work` on the open file.
+
+    Raises UnreadablePicture for what the file holds, and OSError for what may pass: a failing disk, too little memory.
+    """
     try:
         with warnings.catch_warnings(), _opened(source) as file:
             warnings.simplefilter("ignore")
@@ -144,9 +166,12 @@ def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer
         raise
     except UnidentifiedImageError as error:
         raise UnreadablePicture(f"not a {', '.join(FORMATS)} image") from error
+    except MemoryError as error:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), _name_source(source)) from error
     except UNREADABLE as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
-        raise UnreadablePicture(reason or type(error).__name__) from error
+        if isinstance(error, OSError) and error.errno is not None:  # Pillow's own for damaged pictures have none
+            raise OSError(error.errno, error.strerror, _name_source(source)) from error
+        raise UnreadablePicture(" ".join(str(error).split()) or type(error).__name__) from error
 
 
 def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None) -> tuple[Image.Image, Extent]:
@@ -156,19 +181,25 @@ def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None
     """
     if (wide := read_wide_values(image, file)) is not None:
         return ImageOps.exif_transpose(reduce_to_bytes(wide, image, pixel_range)), pixel_values.compute_extent(wide)
+    factor = FACTORS.get(_find_layout(image), 1)
+    if image.mode == "L" and CLEAR in image.info:
+        image.info[CLEAR] *= factor  # Pillow compares the file's value with its own
     image = ImageOps.exif_transpose(image)
     plain = image
     if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
         plain = image.convert("RGBA" if image.has_transparency_data else "RGB")
     extent = pixel_values.compute_histogram_extent(plain.histogram())
-    return image if pixel_range is None else _in_range(image, pixel_range), extent
+    return image if pixel_range is None else _in_range(image, pixel_range, factor), extent
 
 
-def _in_range(image: Image.Image, pixel_range: PixelRange) -> Image.Image:
-    """Return the image with its colours mapped by the range; transparency is kept."""
+def _in_range(image: Image.Image, pixel_range: PixelRange, factor: int) -> Image.Image:
+    """Return the image with its colours mapped by the range; transparency is kept.
+
+    `factor`: the image's values are so many times those of the file.
+    """
     image = image.convert("RGBA" if image.has_transparency_data else "L" if image.mode in ("1", "L") else "RGB")
     colours, clear = (image.split()[:3], image.split()[3:]) if image.mode == "RGBA" else (image.split(), ())
-    table = pixel_values.convert_to_bytes(np.arange(256), pixel_range).tolist()
+    table = pixel_values.convert_to_bytes(np.arange(256) / factor, pixel_range).tolist()
     return Image.merge(image.mode, [*(each.point(table) for each in colours), *clear])
 
 
@@ -202,6 +233,14 @@ def _sized(image: Image.Image, shape: Shape, fit: Fit) -> Images:
 MOST = 65535
 LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # {layout of a PNG: the one to read the other halves}
 PAIRS = "LA;16B"  # four bytes per pixel: both halves of grey, both of its opacity
+FACTORS = {"1": 255, "L;2": 85, "L;4": 17}  # {layout of a grey PNG of few bits: Pillow's factor to 8 bits}
+CLEAR = "transparency"  # in Pillow's `info`, of a picture without opacity: the value or colour that is transparent
+
+
+def _find_layout(image: Image.Image) -> str | None:
+    """Return Pillow's word for how a PNG's bytes hold its values; None for other formats, and once it is decoded."""
+    is_png = isinstance(image, ImageFile.ImageFile) and image.format == "PNG"
+    return image.tile[0].args if is_png and image.tile else None
 
 
 def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
@@ -214,9 +253,7 @@ def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
         if grey.min() < 0 or grey.max() > MOST:
             raise ValueError("more than 16 bits per pixel")
         return grey.astype(np.uint16)
-    layout = None
-    if isinstance(image, ImageFile.ImageFile) and image.format == "PNG" and image.tile:
-        layout = image.tile[0].args
+    layout = _find_layout(image)
     if layout == PAIRS:
         parts = _read(file, "RGBA").astype(np.uint16)
         return parts[..., 0::2] << 8 | parts[..., 1::2]
@@ -228,6 +265,9 @@ def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
 
 def reduce_to_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRange | None) -> Image.Image:
     """Return a picture of 8 bits per value, with the EXIF of `image`. Opacity always uses the whole range."""
+    if CLEAR in image.info:
+        seen = (wide != np.asarray(image.info[CLEAR])).any(axis=2, keepdims=True)
+        wide = np.concatenate([wide, np.where(seen, MOST, 0).astype(np.uint16)], axis=2)
     channels = wide.shape[2]
     colours = channels - 1 if channels in (2, 4) else channels
     parts = _scaled(wide) if pixel_range is None else pixel_values.convert_to_bytes(wide, pixel_range)

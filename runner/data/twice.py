@@ -46,6 +46,11 @@ class Twice(OwnImages):
         """Number of training images that are not copies."""
         return len(self.inner.labels["train"])
 
+    @property
+    def made_by_pillow(self) -> bool:
+        """True for zoomed copies, and for all images that Pillow decodes."""
+        return self.copies == "zoom-copy" or self.inner.made_by_pillow
+
     def described(self, place: Place) -> str:
         """Return the description of the original image."""
         return self.inner.described(self._original(place))
@@ -68,10 +73,10 @@ class Twice(OwnImages):
         content = digest(self.copies, survey.content)[:16]
         return replace(survey, content=content, unreadable=self._with_copies(survey.unreadable))
 
-    def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
+    def fill(self, places: dict[Place, str], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
         """Write the originals with `inner`, then the copies, each through a temporary file next to `arrays`."""
-        originals = [place for place in places if place == self._original(place)]
-        mine = [place for place in originals if place[0] == "train"]
+        originals = {place: sha256 for place, sha256 in places.items() if place == self._original(place)}
+        mine = {place: sha256 for place, sha256 in originals.items() if place[0] == "train"}
         rows = open_rows(arrays["train"])
         with tempfile.TemporaryDirectory(dir=arrays["train"].parent) as folder:
             made = Path(folder) / "train_images.npy"

@@ -27,11 +27,11 @@ def choose_data_set(study: Study, folder: Path) -> tuple[Dataset, OwnImages | No
     dataset, images = _found(study, folder)
     if study.augment not in ("copy", "zoom-copy"):
         return dataset, images
+    if study.augment == "zoom-copy":
+        need_pillow(f"augmentation {study.augment}")
     if images is not None:
         images = twice.double_own(images, study.augment)
         return _of_images(images), images
-    if study.augment == "zoom-copy":
-        need_pillow(f"augmentation {study.augment}")
     return twice.double_published(dataset, study.augment), None
 
 
@@ -84,6 +84,11 @@ def check(study: Study, dataset: Dataset, images: OwnImages | None, workload: Wo
     shape = workload.input_shape
     if (images is not None or study.test_all or study.fit) and (len(shape) != 3 or shape[2] not in (1, 3)):
         raise BadInput(f"workload {workload.name} takes {shape}; pictures have 1 channel or 3")
+    check_last_batch(study, dataset)
+
+
+def check_last_batch(study: Study, dataset: Dataset) -> None:
+    """Raises BadInput where dropping the last batch would leave nothing to train on."""
     times = study.accumulate * study.devices
     if study.last_batch == "drop" and times * max(study.batch_sizes) > dataset.train_count:
         accumulated = f"{times} x " if times > 1 else ""

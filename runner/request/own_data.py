@@ -7,19 +7,20 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
 from runner.data import cache, own
 from runner.data.cache import Cached, LockRefused, Wanted
 from runner.data.own import SPLITS, OwnImages, Size, listed
+from runner.request import data_sets
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from workloads.datasets import DataError, Dataset, Split
 from workloads.layers import Resize, Shape
 from workloads.records.files import CACHE_FOLDER
-from workloads.records.job import Fit, ImageSource
+from workloads.records.job import AS_PUBLISHED, Fit, ImageSource
 from workloads.spec import Workload
 from workloads.words import format_count
 
@@ -42,7 +43,10 @@ def prepare_images(request: Request, console: Console) -> Request:
             made[key] = _prepared(part, console)
         known = {each: getattr(made[key], each) for each in ("dataset", "source", "workload", "arrays")}
         series[name] = replace(part, **known)
-    return replace(request, series=series) if series else _prepared(request, console)
+    prepared = replace(request, series=series) if series else _prepared(request, console)
+    for part in prepared.parts.values():  # fewer images may be left than were counted before they were decoded
+        data_sets.check_last_batch(part.study, part.dataset)
+    return prepared
 
 
 def _prepared(request: Request, console: Console) -> Request:
@@ -134,7 +138,9 @@ def _choose_size(request: Request, sizes: Iterable[Size], fit: Fit) -> Size:
 
 def _published(request: Request) -> Request:
     """Return the request for a published data set that is interpolated or has another test split."""
-    dataset, fit = request.dataset, request.study.fit or DEFAULT_FIT
+    dataset, fit = request.dataset, request.study.fit
+    if fit is None:  # its training images and the network stay as they are without --test-all
+        return replace(request, source=_source(request, request.workload.input_shape, AS_PUBLISHED, dataset))
     size = dataset.image_shape[0], dataset.image_shape[1]
     stored = _choose_size(request, [size], fit)
     shape = (*stored, request.workload.input_shape[2])
@@ -149,7 +155,7 @@ def _published(request: Request) -> Request:
     return replace(request, dataset=replace(dataset, read=read), source=source, workload=workload)
 
 
-def _source(request: Request, shape: Shape, fit: Fit, dataset: Dataset) -> ImageSource:
+def _source(request: Request, shape: Shape, fit: Fit | Literal[""], dataset: Dataset) -> ImageSource:
     """Return the source of a published data set that is stored at this shape."""
     rows, columns, _ = shape
     return ImageSource(

@@ -1,7 +1,7 @@
-"""Run inside a framework's environment: python masks.py OUT_FILE FRAMEWORK DEVICES
+"""Run inside a framework's environment: python masks.py OUT_FILE FRAMEWORK DEVICES [SEED...]
 
 Takes one update of as many white images as there are devices, through a dropout of half of all values. Writes each row
-of the next layer's kernel, before and after.
+of the next layer's kernel, before and after; `of_seeds` has the latter for each seed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ if __name__ == "__main__":
     adapter = adapter_for(framework, devices)
     adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
     adapter.load(np.full((devices, *WORKLOAD.input_shape), 255, np.uint8), np.arange(devices, dtype=np.int32))
-    adapter.build(WORKLOAD, OptimizerSpec("sgd", 0.1), weights.draw(WORKLOAD, 3), 5)
-    before = adapter.weights()["dense/kernel"].copy()
-    adapter.read(adapter.train(np.arange(devices, dtype=np.int32)[None]))
-    np.savez(out, before=before, after=adapter.weights()["dense/kernel"])
+    of_seeds = []
+    for seed in map(int, sys.argv[4:] or ["5"]):
+        adapter.build(WORKLOAD, OptimizerSpec("sgd", 0.1), weights.draw(WORKLOAD, 3), seed)
+        before = adapter.weights()["dense/kernel"].copy()
+        adapter.read(adapter.train(np.arange(devices, dtype=np.int32)[None]))
+        of_seeds.append(adapter.weights()["dense/kernel"].copy())
+    np.savez(out, before=before, after=of_seeds[0], of_seeds=np.stack(of_seeds))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import PROJECT, once, shared
 from settings import CASES, TRUTH
-from suite import Found, Seen, checks_of, imports_of_others
+from suite import HERE, Found, Seen, checks_of, imports_of_others, load, run_in
 from test_jax_conformance import PLAINLY
 
 from runner.environments import venv
@@ -24,12 +25,30 @@ BOTH = ("branches", "plain-momentum-changing", "plain-momentum-changing-fit")
 ASKED = {"keras_jax": BOTH, "keras_torch": (*BOTH, "transformer", "norm-of-one", "stochastic-depth", "plain-partial")}
 
 
+LARGEST = 2**31 - 1  # of the seeds that a study may have
+
+
+def make_environment(framework: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    environment = read(PROJECT, framework, "cpu")
+    once(shared(tmp_path_factory) / f"made-{framework}", lambda: venv.make(environment, print))
+
+
+@pytest.mark.parametrize("framework", ASKED)
+def test_masks_follow_the_seed_up_to_the_largest(
+    framework: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    make_environment(framework, tmp_path_factory)
+    seeds = LARGEST, LARGEST, LARGEST - 1
+    run_in(framework, HERE / "masks.py", str(tmp_path / "masks.npz"), framework, "1", *map(str, seeds), **PLAINLY)
+    first, again, other = load(tmp_path / "masks.npz")["of_seeds"]
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+
+
 @pytest.mark.parametrize("framework", ASKED)
 def test_kerass_own_step_and_fit_agree_with_the_referee_on(
     framework: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    environment = read(PROJECT, framework, "cpu")
-    once(shared(tmp_path_factory) / f"made-{framework}", lambda: venv.make(environment, print))
+    make_environment(framework, tmp_path_factory)
     cases = {name: CASES[name] for name in ASKED[framework]}
     answers = Found(tmp_path / "cases", cases, **PLAINLY)
     wrong: dict[tuple[str, str], str] = {}

@@ -80,11 +80,12 @@ def test_every_framework_is_given_the_same_rates_and_images_and_the_gate_holds_t
     feed: str, told: str, tmp_path: Path, forgetful: Path
 ) -> None:
     results = tmp_path / "results"
-    asked = (*ASKED, *TRAINING, "--dataset", "digits-64", "--feed", feed)
+    asked = (*ASKED, *TRAINING, "--dataset", "digits-64", "--feed", feed, "--profile", "default", "tuned")
     done = run_in(forgetful, *asked, "--framework", "all", "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     cells = by_cell(results)
-    assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
+    columns = {name for name, _ in cells}
+    assert columns == {f"{name}{mode}" for name in REAL_FRAMEWORKS for mode in ("", "@tuned")}
     assert {result["status"] for result in cells.values()} == {"ok"}
     (inputs,) = {str(result["spec"]["inputs"]) for result in cells.values()}
     assert "rates" in inputs and "augmentation" in inputs

@@ -49,6 +49,9 @@ def test_batches_of_a_mapped_file_and_the_whole_split_are_the_same_images(
     for asked in (np.array([3, 3, 17, 0]), slice(2, 9), np.arange(20)):
         assert np.array_equal(mapped[asked], whole[asked])
     assert np.array_equal(mapped[5], whole[5])
+    steps = np.array([[3, 3, 17], [0, 5, 19]])  # the batches of two steps, as a tuned loop takes them
+    assert np.array_equal(mapped[steps], np.stack([mapped[batch] for batch in steps]))
+    assert np.array_equal(mapped[steps], whole[steps])
     assert np.array_equal(np.asarray(mapped), whole) and np.array_equal(np.ascontiguousarray(mapped), whole)
     assert (len(mapped), mapped.shape, mapped.dtype, mapped.nbytes) == (20, whole.shape, whole.dtype, whole.nbytes)
     assert cost.taken() > 0 and cost.taken() == 0

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pets_archive
 import pytest
 from conftest import PROJECT
-from pictured import QUIET
+from pictured import QUIET, a_folder, noise
 
 from runner.request import cli, own_data
 from runner.request.parser import BadInput, run_parser
 from workloads import datasets
-from workloads.datasets import DataError
+from workloads.datasets import DataError, Split
 from workloads.layers import Shape
+from workloads.setting_words import describe_fit
 
+LABELS = np.array([0, 1], np.int32)
 STAND_IN = ("--framework", "numpy", "--workload", "cats-dogs-cnn-32", "--dataset", "cifar10-cats-dogs")
 
 
@@ -38,12 +41,51 @@ def test_images_that_are_left_over_are_told_in_the_source_and_leave_network_and_
     assert np.array_equal(train.images, plain.images) and len(test.images) == 8400
 
 
+def test_images_that_are_left_over_change_no_training_on_a_network_of_another_size() -> None:
+    words = ("--framework", "numpy", "--workload", "cats-dogs-cnn", "--dataset", "cifar10-cats-dogs")
+    train, test = (Split(np.stack([noise(32, 32, seed) for seed in seeds]), LABELS) for seeds in ((0, 1), (2, 3)))
+    seen = []
+    for more in ((), ("--test-all",)):
+        request = asked(*words, *more)
+        few = replace(request.dataset, read=lambda _: (train, test), files=(), train_count=2, test_count=2)
+        request = own_data.prepare_images(replace(request, dataset=few), QUIET)
+        seen.append((request, datasets.load(request.dataset, Path(), request.workload.input_shape)))
+    (plain, without), (every, with_all) = seen
+    assert every.workload == plain.workload and every.workload.input_shape == (200, 200, 3)
+    assert np.array_equal(with_all[0].images, without[0].images) and without[0].images.shape == (2, 200, 200, 3)
+    assert plain.source is None and every.source is not None
+    assert (every.source.rows, every.source.columns, every.source.enlarged) == (200, 200, False)
+    assert describe_fit(every.source) == ""  # nothing was interpolated
+
+
 @pytest.mark.parametrize("copies", ["copy", "zoom-copy"])
 def test_images_that_are_there_twice_count_twice_in_what_is_planned_and_what_is_refused(copies: str) -> None:
     doubled = asked(*STAND_IN, "--augment", copies, "--batch-size", 2400, "--last-batch", "drop")
     assert (doubled.dataset.train_count, doubled.dataset.test_count) == (2400, 400)
     with pytest.raises(BadInput, match=r"\(1200 images\) and last_batch is drop"):
         asked(*STAND_IN, "--batch-size", 2400, "--last-batch", "drop")
+
+
+@pytest.mark.parametrize("series", [False, True])
+def test_a_batch_larger_than_the_images_left_is_refused_if_the_last_is_dropped(series: bool, tmp_path: Path) -> None:
+    photos = a_folder(tmp_path / "photos", train=10)
+    for number in range(4):
+        (photos / f"train/cat/{number}.png").write_bytes(b"no image")
+    study = tmp_path / "study.toml"
+    rules = {"sgd": 4, "adam": 18}
+    parts = (
+        f"[[series]]\nname = '{name}'\noptimizer = '{name}'\nbatch_sizes = [{size}]\n" for name, size in rules.items()
+    )
+    study.write_text(
+        f"dataset = './photos'\nworkload = 'tiny'\nbatch_sizes = [4, 18]\n{''.join(parts) if series else ''}"
+    )
+    words = ("--study", study, "--framework", "numpy", "--skip-unreadable", "--results", tmp_path / "results")
+    kept = own_data.prepare_images(asked(*words, "--last-batch", "keep"), QUIET)
+    assert {part.dataset.train_count for part in kept.parts.values()} == {16}
+    request = asked(*words, "--last-batch", "drop")
+    told = r"batch size 18 is larger than the training split of photos \(16 images\).*: nothing would be trained"
+    with pytest.raises(BadInput, match=told):
+        own_data.prepare_images(request, QUIET)
 
 
 @pytest.mark.slow

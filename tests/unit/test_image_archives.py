@@ -177,10 +177,16 @@ def test_a_member_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
         find_images(path)
 
 
-@pytest.mark.parametrize("name", ["no zip", "cut", "altered", "locked"])
+@pytest.mark.parametrize("name", ["no zip", "cut", "altered", "locked", "a later version", "no UTF-8"])
 def test_a_damaged_file_is_refused(name: str, tmp_path: Path) -> None:
     path = written(tmp_path)
     content = bytearray(path.read_bytes())
+    entry = content.index(b"PK\1\2")  # the first one of the directory
+    if name == "a later version":
+        content[entry + 6] = 99
+    if name == "no UTF-8":
+        content[entry + 9] |= 8  # the flag of a name in UTF-8
+        content[entry + 46] = 0xFF  # the name's first byte
     if name == "altered":
         content[content.index(GOOD["x_train"].tobytes()[:16]) + 5] ^= 1
     if name == "locked":

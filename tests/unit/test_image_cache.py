@@ -15,7 +15,7 @@ from filelock import FileLock
 from pictured import QUIET, a_folder, noise, save
 
 from runner import input_files
-from runner.data import cache, folder_images
+from runner.data import cache, folder_images, pictures
 from runner.data.cache import Cached, Wanted
 from runner.request.cli import build_request
 from runner.request.data_sets import find_images
@@ -40,7 +40,7 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     before = folder_images._decode
 
-    def counted(array: Path, fit: Fit, pixel_range: Any, items: list[tuple[int, str]]) -> list[tuple[str, str]]:
+    def counted(array: Path, fit: Fit, pixel_range: Any, items: list[tuple[int, str, str]]) -> list[tuple[str, str]]:
         counts.append(len(items))
         return before(array, fit, pixel_range, items)
 
@@ -107,6 +107,40 @@ def test_what_has_changed_is_decoded_again(change: str, tmp_path: Path, decoding
     assert made(asked, tmp_path) == before  # what was asked first is still there
 
 
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("content", ["other", "cut"])
+def test_a_picture_that_changes_after_it_was_surveyed_is_not_kept_under_its_old_checksum(
+    content: str, skip: bool, tmp_path: Path
+) -> None:
+    folder = a_folder(tmp_path / "photos")
+    asked, first = wanted(folder, skip=skip), folder / "train/cat/0.png"
+    data = first.read_bytes()
+    first.write_bytes(save(tmp_path / "other.png", noise(8, 8, 99)).read_bytes() if content == "other" else data[:80])
+    with pytest.raises(DataError, match=r"data set photos: .*train/cat/0\.png changed while it was read; run it again"):
+        made(asked, tmp_path)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    first.write_bytes(data)
+    assert np.array_equal(made(asked, tmp_path).split("train")[0][0], noise(8, 8, 1))
+
+
+def test_an_array_file_that_changes_while_it_is_read_is_not_kept(tmp_path: Path) -> None:
+    def write(seed: int) -> Path:
+        x = np.stack([noise(8, 8, seed + number) for number in range(4)])
+        np.savez(tmp_path / "new.npz", x_train=x, y_train=[0, 1, 1, 0], x_test=x[:2], y_test=[0, 1])
+        return (tmp_path / "new.npz").replace(tmp_path / "mine.npz")
+
+    path = write(0)
+    labels_read = find_images(path)
+    asked = wanted(path)
+    write(100)
+    with pytest.raises(DataError, match=r"mine\.npz: it changed while it was read; run it again"):
+        labels_read.survey(QUIET)
+    with pytest.raises(DataError, match=r"mine\.npz: it changed while it was read; run it again"):
+        made(asked, tmp_path)
+    assert [each.suffix for each in (tmp_path / "cache").iterdir()] == [".lock"]
+    assert np.array_equal(made(wanted(path), tmp_path).split("train")[0][0], noise(8, 8, 100))
+
+
 def test_a_cache_that_was_damaged_is_made_anew(tmp_path: Path, decodings: list[int]) -> None:
     asked = wanted(a_folder(tmp_path / "photos"))
     first = made(asked, tmp_path)
@@ -163,13 +197,25 @@ def test_what_cannot_be_decoded_is_listed_and_nothing_is_left(tmp_path: Path) ->
         made(wanted(folder), tmp_path)
     text = str(told.value)
     assert text.startswith("data set photos: 12 images cannot be decoded: train/cat/0.png (") and "\n" not in text
-    whole = tmp_path / "cache" / "photos-unreadable.txt"
+    (whole,) = (tmp_path / "cache").glob("photos-*-unreadable.txt")
     assert text.count("train/cat/") == 10 and f"and 2 more (all of them in {whole}); fix or remove them" in text
     assert "--skip-unreadable" in text
     assert [line.partition(" ")[0] for line in whole.read_text().splitlines()] == [
         f"train/cat/{name}.png" for name in sorted(map(str, range(12)))
     ]
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".lock", ".txt"}
+
+
+def test_each_refusal_has_a_list_of_its_own_and_none_where_it_cannot_be_written(tmp_path: Path) -> None:
+    reasons = [f"{number}.png (no image)" for number in range(12)]
+    for reason in ("first", "second"):  # of two data sets of one name
+        with pytest.raises(DataError):
+            cache.refuse("photos", [*reasons, reason], tmp_path)
+    lists = [path.read_text().splitlines() for path in tmp_path.glob("photos-*-unreadable.txt")]
+    assert sorted(lists) == [[*reasons, "first"], [*reasons, "second"]]
+    with pytest.raises(DataError) as told:
+        cache.refuse("photos", reasons, tmp_path / "that-cannot-be-written")
+    assert str(told.value).count(".png") == 10 and "and 2 more; mend or remove them" in str(told.value)
 
 
 def test_files_that_are_no_image_and_those_that_end_too_early_are_listed_at_once(tmp_path: Path) -> None:
@@ -190,6 +236,25 @@ def test_what_is_skipped_is_counted_and_the_rest_keeps_its_order(tmp_path: Path)
     assert labels.tolist() == [0] * 3 + [1] * 5
     assert np.array_equal(images, np.stack([noise(8, 8, seed) for seed in range(3, 11)]))
     assert made(asked, tmp_path) == cached
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ESTALE, os.strerror(errno.ESTALE)), MemoryError()])
+@pytest.mark.parametrize("step", ["_opened", "_sized"])
+def test_a_failure_that_may_pass_is_not_kept_as_a_picture_that_cannot_be_decoded(
+    step: str, failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = wanted(a_folder(tmp_path / "photos"), skip=True)
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as broken_machine:
+        broken_machine.setattr(pictures, step, fail)
+        with pytest.raises(OSError, match=r"train/cat/0\.png"):
+            made(asked, tmp_path)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+    cached = made(asked, tmp_path)
+    assert cached.counts == {"train": 8, "test": 4} and not cached.unreadable
 
 
 def full(*_: object) -> None:

@@ -190,6 +190,6 @@ def test_a_decompression_bomb_is_not_decoded(tmp_path: Path) -> None:
         decoded(str(tmp_path / "bomb.png"), SHAPE, "stretch")
 
 
-def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UnreadablePicture, match="No such file"):
+def test_a_file_that_is_gone_is_no_damaged_picture(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"No such file.*gone\.png"):
         decoded(str(tmp_path / "gone.png"), SHAPE, "stretch")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from pictured import QUIET, noise, save
 from PIL import Image
 
-from runner.data import cache, pixel_values
+from runner.data import archive, cache, pixel_values
 from runner.data.cache import Wanted
 from runner.data.own import ImageChoices
 from runner.data.pictures import Decoded, decode
@@ -29,13 +31,16 @@ def seen(path: Path, pixel_range: PixelRange | None = None, channels: int = 3) -
     return decode(str(path), (32, 32, channels), "stretch", pixel_range)
 
 
-def write_deep(path: Path, values: NDArray[Any], exif: bytes = b"") -> Path:
-    """Write a PNG of 16 bits per value, (rows, columns, channels); Pillow writes these only for grey."""
+def write_png(path: Path, values: NDArray[Any], bits: int = 16, exif: bytes = b"", clear: Sequence[int] = ()) -> Path:
+    """Write a PNG of so many bits per value, (rows, columns, channels), in which the colour `clear` is transparent;
+    Pillow writes 16 bits only for grey."""
     rows, columns, channels = values.shape
     colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 16, colour, 0, 0, 0))]
+    ones = (values.reshape(rows, -1, 1) >> np.arange(bits)[::-1] & 1).astype(np.uint8)
+    lines = b"".join(b"\0" + np.packbits(line).tobytes() for line in ones)
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", columns, rows, bits, colour, 0, 0, 0))]
     chunks += [(b"eXIf", exif)] if exif else []
+    chunks += [(b"tRNS", struct.pack(f">{len(clear)}H", *clear))] if clear else []
     chunks += [(b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
     content = b"\x89PNG\r\n\x1a\n"
     for name, data in chunks:
@@ -57,22 +62,47 @@ def test_colours_of_sixteen_bits_are_read_with_both_halves(channels: int, tmp_pa
     opaque = channels in (2, 4)
     if opaque:
         values[..., -1] = 65535
-    path = write_deep(tmp_path / "a.png", values)
+    path = write_png(tmp_path / "a.png", values)
     ranged = seen(path, (0, 4095))
     expected = np.broadcast_to((values[..., :-1] if opaque else values) / 4095 * 255, SHAPE)
     assert np.abs(ranged.pixels - expected).max() <= 0.5 and ranged.faded == ""
     assert "became 0 to 16" in seen(path).faded or channels == 2  # over white, by opacity
     values[..., -1] = 0
-    assert not opaque or (seen(write_deep(tmp_path / "b.png", values), (0, 4095)).pixels == 255).all()
+    assert not opaque or (seen(write_png(tmp_path / "b.png", values), (0, 4095)).pixels == 255).all()
 
 
 def test_sixteen_bits_are_upright_too(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 3
     values = np.random.default_rng(0).integers(0, 65536, (32, 32, 3))
-    plain = seen(write_deep(tmp_path / "a.png", values)).pixels
-    turned = seen(write_deep(tmp_path / "b.png", values, exif.tobytes()[6:])).pixels
+    plain = seen(write_png(tmp_path / "a.png", values)).pixels
+    turned = seen(write_png(tmp_path / "b.png", values, exif=exif.tobytes()[6:])).pixels
     assert np.array_equal(turned, plain[::-1, ::-1])
+
+
+@pytest.mark.parametrize(("bits", "channels"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)])
+def test_a_transparent_colour_is_white_whatever_the_bits(bits: int, channels: int, tmp_path: Path) -> None:
+    values = np.random.default_rng(bits).integers(0, 2**bits, (32, 32, channels))
+    colour = np.maximum(values[0, 0], 1)
+    values[:3] = colour
+    values[3] = colour ^ 1  # differs in its lowest bit alone
+    hidden = (values == colour).all(axis=2)
+    whole = seen(write_png(tmp_path / "a.png", values, bits))
+    path = write_png(tmp_path / "b.png", values, bits, clear=colour.tolist())
+    for pixel_range in (None, (0, 2**bits - 1)):
+        found = seen(path, pixel_range)
+        assert (found.pixels[hidden] == 255).all() and found.faded == whole.faded
+        assert np.array_equal(found.pixels[~hidden], whole.pixels[~hidden])
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_a_range_is_of_the_files_own_values_where_they_have_few_bits(bits: int, tmp_path: Path) -> None:
+    values = np.random.default_rng(bits).integers(0, 2**bits, (32, 32, 1))
+    path, most = write_png(tmp_path / "a.png", values, bits), 2**bits - 1
+    assert np.array_equal(seen(path, (0, most)).pixels, seen(path).pixels)
+    for pixel_range in ((0.0, 2.0 * most), (most / 4, most / 2)):
+        expected = pixel_values.convert_to_bytes(values, pixel_range)
+        assert np.array_equal(seen(path, pixel_range).pixels, np.broadcast_to(expected, SHAPE))
 
 
 def clear(folder: Path) -> Path:
@@ -189,7 +219,10 @@ def test_arrays_that_lose_their_contrast_by_a_range_are_counted(tmp_path: Path) 
         (np.full((4, 8, 8), 4000, np.uint16), "--pixel-range 0 4095, or save (x_train * (255 / 4095)).round()"),
         (np.full((4, 8, 8), 0.5), "--pixel-range 0 1, or save (x_train * 255).round().astype('uint8')"),
         (np.full((4, 8, 8), 200.0, np.float32), "--pixel-range 0 255, or save (x_train * (255 / 255)).round()"),
-        (np.linspace(-1, 1, 256).reshape(4, 8, 8), "--pixel-range -1 1, or save ((x_train + 1) * (255 / 2)).round()"),
+        (
+            np.linspace(-1, 1, 256).reshape(4, 8, 8),
+            "--pixel-range -1 1, or save ((x_train.astype('float64') + 1) * (255 / 2)).round()",
+        ),
         (np.full((4, 8, 8), 70000, np.int32), "--pixel-range 0 70000"),
         (np.zeros((4, 8, 8), bool), "--pixel-range 0 1"),
     ],
@@ -200,9 +233,33 @@ def test_arrays_of_other_types_are_told_the_range_that_they_have(x: NDArray[Any]
     assert advice in str(told.value) and "save it as uint8" not in str(told.value) and "\n" not in str(told.value)
 
 
-def test_the_advised_expression_is_the_range_itself() -> None:
-    x = np.arange(4096, dtype=np.uint16)
-    assert np.array_equal((x * (255 / 4095)).round().astype("uint8"), pixel_values.convert_to_bytes(x, (0, 4095)))
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        ("uint16", 0, 4095),
+        ("uint16", 0, 65535),
+        ("int8", -100, 100),
+        ("int8", -128, 127),
+        ("int16", -1024, 3071),
+        ("int16", -32768, 32767),
+        ("int32", -(2**31), 2**31 - 1),
+        ("int32", -1234567, -1234560),
+        ("float32", -1, 1),
+        ("float32", 0, 1),
+        ("float32", -0.1, 1e6),
+        ("float16", -1, 1),
+    ],
+)
+def test_the_advised_expression_and_the_advised_range_are_the_same(kind: str, low: float, high: float) -> None:
+    x = np.linspace(low, high, 4096).astype(kind)
+    advice = archive.range_advice("x", float(x.min()), float(x.max()), x.dtype.kind == "f")
+    told = re.search(r"--pixel-range (\S+) (\S+), or save (.+)", advice)
+    assert told is not None
+    expected = pixel_values.convert_to_bytes(x, (float(told[1]), float(told[2])))
+    saved = eval(told[3], {"x": x})
+    assert saved.dtype == np.uint8 and np.abs(saved.astype(int) - expected).max() <= 1  # halves may round either way
+    if low < 0:
+        assert (expected.min(), expected.max()) == (0, 255)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

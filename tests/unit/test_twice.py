@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +19,8 @@ from runner.data.cats_dogs import read_cats_dogs
 from runner.data.own import OwnImages
 from runner.data.twice import Copies
 from runner.request import inputs
-from runner.request.data_sets import find_images
-from workloads.datasets import DATASETS, Images, load
+from runner.request.data_sets import choose_data_set, find_images
+from workloads.datasets import DATASETS, DataError, Images, load
 from workloads.study import Study
 
 BILINEAR = Image.Resampling.BILINEAR
@@ -75,6 +77,23 @@ def test_an_array_files_images_have_copies_too(tmp_path: Path) -> None:
     assert np.array_equal(pixels[:4], x) and found.tolist() == labels.tolist() * 2
     larger = Image.fromarray(x[2]).resize((12, 12), BILINEAR)
     assert np.array_equal(pixels[6], np.asarray(larger)[:10, :10])
+
+
+def test_copies_of_an_array_file_need_no_pillow_unless_they_are_zoomed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    x, labels = np.stack([noise(8, 8, seed) for seed in range(4)]), np.array([0, 1, 1, 0])
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=labels, x_test=x[:2], y_test=labels[:2])
+    study = Study("s", batch_sizes=(1,), dataset=str(tmp_path / "mine.npz"), augment="copy")
+    monkeypatch.setattr(importlib.metadata, "version", missing)  # as in a container image
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    _, images = choose_data_set(study, tmp_path)
+    assert images is not None and made(images, tmp_path).counts == {"train": 8, "test": 2}
+    with pytest.raises(DataError, match=r"augmentation zoom-copy: this Python .* has no Pillow"):
+        choose_data_set(replace(study, augment="zoom-copy"), tmp_path)
 
 
 def test_copies_are_those_of_the_original_and_kept_apart_in_the_cache(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from .record import Record, Word
 
 Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
 FITS: tuple[Fit, ...] = get_args(Fit)
+AS_PUBLISHED: Literal[""] = ""  # in place of a Fit: nothing is interpolated, as `datasets.fit` brings images to a size
 PixelRange = tuple[float, float]  # values of an image's file that become 0 and 255
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")  # a trial's folder; no separator, so it cannot leave its parent folder
 OF_THE_CALLER = "python"  # the isolation of a build that runs in an interpreter the caller names
@@ -74,7 +75,7 @@ class ImageSource:
     rows: int  # size of the images as they are stored
     columns: int
     enlarged: bool  # by the network's first layer, on the device: the network's input is larger
-    fit: str  # "stretch" | "crop" | "pad"
+    fit: str  # a Fit, or AS_PUBLISHED
     train: int  # images
     test: int
     drawn_test: bool  # a share of each class, drawn by the runner because there was no test split
