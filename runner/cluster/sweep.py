@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -48,7 +49,8 @@ class Sweep:
         self.results, self.console = session.request.results, session.console
         self.too_large = TooLarge(plan.finished.values())
         self.waiting: deque[TrialBlock] = deque()
-        self.left: dict[str, set[str]] = {}  # by the key of each block that is handed out: the ids still to arrive
+        self.numbers = itertools.count(1)
+        self.left: dict[int, set[str]] = {}  # by the number of each block that is handed out: the ids still to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
         self.disturbed: list[TrialSpec] = []  # to be handed out once more when the others are done
@@ -90,14 +92,14 @@ class Sweep:
                     self.session.storage.need(spec, None)
                     wanted.append(spec)
             if wanted:
-                block = replace(block, trials=tuple(wanted))
-                self.left[block.key] = {spec.id for spec in wanted}
+                block = replace(block, trials=tuple(wanted), number=next(self.numbers))
+                self.left[block.number] = {spec.id for spec in wanted}
                 self.engine.submit(block)
         self.display.handed_out(len(self.left))
 
     def take(self, block: TrialBlock, arrived: Parcel | Over) -> None:
         """Take a trial of the block, or its end. After its end, trials that have not arrived are handed out again."""
-        left = self.left[block.key]
+        left = self.left[block.number]
         if isinstance(arrived, Parcel):
             spec = next((spec for spec in block.trials if spec.id == arrived.trial and spec.id in left), None)
             try:
@@ -109,7 +111,7 @@ class Sweep:
             else:
                 left.discard(spec.id)
             return
-        del self.left[block.key]
+        del self.left[block.number]
         missing = tuple(spec for spec in block.trials if spec.id in left)
         why = arrived.reason or "its node ended without it"
         again = []
