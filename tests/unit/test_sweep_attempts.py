@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import make_spec
-from test_attempts import SPEC, plan, session_of
+from test_attempts import SPEC, plan, runs, session_of
 from test_attempts import quiet as quiet  # a fixture
 
 from runner.cluster.node import Parcel
@@ -68,9 +68,9 @@ def swept(tmp_path: Path, ends: dict[str, Sequence[Status]], *retried: Status) -
     return found, printed.getvalue()
 
 
-def aside(tmp_path: Path) -> dict[str, str]:
+def aside(tmp_path: Path, results: str = "results") -> dict[str, str]:
     """{folder: the attempt in it} of all attempts that were put aside."""
-    return {path.parent.name: path.read_text() for path in tmp_path.glob("results/attempts/*/samples.csv")}
+    return {path.parent.name: path.read_text() for path in tmp_path.glob(f"{results}/attempts/*/samples.csv")}
 
 
 @pytest.mark.usefixtures("quiet")
@@ -83,3 +83,27 @@ def test_the_other_trials_of_a_block_arrive_while_its_first_is_run_again(tmp_pat
     first = found[0].spec.id
     assert aside(tmp_path) == {f"{first}-1": "of 1"}
     assert (tmp_path / "results" / "trials" / first / "samples.csv").read_text() == "of 2"
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    ("ends", "last"),
+    [
+        ((CONTENDED, FAILED, OK), 3),
+        ((CONTENDED, FAILED, FAILED, FAILED, FAILED), 1),
+    ],
+)
+def test_a_trial_that_is_disturbed_and_run_again_ends_in_a_sweep_as_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: Sequence[Status], last: int
+) -> None:
+    """Its result is the attempt `last`; all others are kept."""
+    (found,), _ = swept(tmp_path, {"numpy": ends}, FAILED)
+    told = [(end, None if end is OK else f"attempt {number}") for number, end in enumerate(ends, start=1)]
+    ran = runs(monkeypatch, *told)
+    local, spec = tmp_path / "local", spec_of("numpy")
+    local.mkdir()
+    opened, _ = session_of(local, [spec], retry=frozenset({FAILED}))
+    (expected,) = opened.run(plan(spec))
+    assert (found.status, found.reason) == (expected.status, expected.reason) == told[last - 1]
+    assert len(ran) == len(ends) and aside(tmp_path, "results") == aside(tmp_path, "local")
+    assert (tmp_path / "results" / "trials" / spec.id / "samples.csv").read_text() == f"of {last}"
