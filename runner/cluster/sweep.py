@@ -53,7 +53,6 @@ class Sweep:
         self.left: dict[int, set[str]] = {}  # by the number of each block that is handed out: the ids still to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
-        self.disturbed: list[TrialSpec] = []  # to be handed out once more when the others are done
         self.kept: dict[str, ExitStack] = {}  # by id: keeps a disturbed first attempt if the later ones measure nothing
 
     def run(self) -> list[TrialResult]:
@@ -70,13 +69,14 @@ class Sweep:
 
     def try_once_more(self) -> None:
         """Hand out the disturbed trials once more, each with as many retries as at first."""
-        progress.announce_again(self.disturbed, self.console)
-        self.display.once_more(self.disturbed)
+        disturbed = self.session.disturbed(self.plan.to_run)
+        progress.announce_again(disturbed, self.console)
+        self.display.once_more(disturbed)
         self.tries.clear()
-        for spec in self.disturbed:
+        for spec in disturbed:
             self.kept[spec.id] = ExitStack()
             self.kept[spec.id].enter_context(self.session.once_more(spec))
-        self.waiting.extend(build_blocks(self.disturbed, self.commit))
+        self.waiting.extend(build_blocks(disturbed, self.commit))
         self.until_done()
 
     def until_done(self) -> None:
@@ -153,8 +153,6 @@ class Sweep:
         if self.session.runs_again(folder, judged, retries_left):
             self.waiting.append(TrialBlock((spec,), self.commit))
         else:
-            if self.tries[spec.id] == 1:
-                self.disturbed += self.session.disturbed([spec])
             self.finish(spec, judged.wall_s)
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:

@@ -91,6 +91,8 @@ def test_the_other_trials_of_a_block_arrive_while_its_first_is_run_again(tmp_pat
     [
         ((CONTENDED, FAILED, OK), 3),
         ((CONTENDED, FAILED, FAILED, FAILED, FAILED), 1),
+        ((FAILED, CONTENDED, OK), 3),
+        ((FAILED, FAILED, FAILED, CONTENDED, FAILED, FAILED, FAILED, FAILED), 4),
     ],
 )
 def test_a_trial_that_is_disturbed_and_run_again_ends_in_a_sweep_as_on_one_machine(
