@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from test_attempts import quiet as quiet  # a fixture
 
 from runner.cluster.node import Parcel
 from runner.cluster.sweep import Over, Sweep
+from runner.gate.judge import Gate
 from runner.request.block import TrialBlock
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
@@ -109,3 +111,18 @@ def test_a_trial_that_is_disturbed_and_run_again_ends_in_a_sweep_as_on_one_machi
     assert (found.status, found.reason) == (expected.status, expected.reason) == told[last - 1]
     assert len(ran) == len(ends) and aside(tmp_path, "results") == aside(tmp_path, "local")
     assert (tmp_path / "results" / "trials" / spec.id / "samples.csv").read_text() == f"of {last}"
+
+
+@pytest.mark.usefixtures("quiet")
+def test_an_attempt_that_was_put_aside_is_not_judged_with_the_trials_that_arrive_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is gone, so a changed verdict could not be stored."""
+
+    def judge(_: Gate, trials: Iterable[TrialResult]) -> list[TrialResult]:
+        judged = list(trials)
+        return [replace(each, reason=f"one of {len(judged)}") for each in judged]
+
+    monkeypatch.setattr(Gate, "judge", judge)
+    found, _ = swept(tmp_path, {"numpy": (FAILED, OK), "pytorch": (OK,)}, FAILED)
+    assert [(each.status, each.reason) for each in found] == [(OK, "one of 2")] * 2
