@@ -11,7 +11,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,9 +35,9 @@ def new_folder(prefix: str, parent: Path | None = None) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{prefix}{_machine()}-{os.getpid()}-{start_time(os.getpid())}-", dir=parent))
 
 
-def clear_parts(folder: Path) -> None:
-    """Remove the folder's half-written JSON files of a killed process; call it only while nobody writes there."""
-    for path in folder.glob("*.json.part"):
+def clear_parts(folder: Path, names: Iterable[str] = ("*.json",)) -> None:
+    """Remove what a killed process left half written of these JSON files; call it only while nobody writes them."""
+    for path in (path for name in names for path in folder.glob(f"{name}.part")):
         path.unlink(missing_ok=True)
 
 
