@@ -128,6 +128,7 @@ def lock_request(request: cli.Request, *files: str, elsewhere: bool = False) -> 
     ):
         storage = Storage(request.results)
         try:
+            clear_parts(request.results, files)  # a run on another device may be writing others
             yield replace(request, spare=spare)
         except OSError as error:
             storage.present()
@@ -152,7 +153,6 @@ def train(
     cells: Collection[stable.Key] | None = None,
 ) -> list[TrialResult]:
     """Return every trial of the request, including those of earlier runs; only those of `cells`, if given."""
-    clear_parts(request.results)
     data = inputs.write_all_data(request, console)
     launchers = make_environments(request, console)
     installed = collect_installations(request)

@@ -40,7 +40,6 @@ from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Kind, Passes, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.temporary import clear_parts
 
 MOST_ROUNDS = 2000  # rounds that are drawn; a worker takes as many of them as its time allows
 UNTIMED_STEPS = 20  # of each size, about: until everything is compiled, and the fewest rounds
@@ -216,7 +215,6 @@ def compute_foreign_percent(blocks: list[Block]) -> float:
 
 def measure(request: Request, console: Console) -> list[TrialResult]:
     """Run every process of the study; the results include those of earlier runs."""
-    clear_parts(request.results)
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     shared = inputs.write_repeats(request, data, range(1))[0]

@@ -269,6 +269,7 @@ class Session:
             return False
         shown = format_row(result, self.attempts(result.spec))
         self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder, self.kind)}")
+        del self.known[result.spec.id]  # other trials may be judged before the next attempt, and its folder is gone
         self.advice.give(result)
         return True
 

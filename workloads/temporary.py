@@ -1,6 +1,7 @@
 """Folders that exist while one process works in them; those that a dead process left are cleared by the next.
 
-Their names contain their owner: the machine, the process and its start time. Nothing else is ever cleared.
+Their names contain their owner: the machine with its process namespace, the process and its start time. Nothing else is
+ever cleared.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .lifeline import start_time
@@ -35,16 +36,16 @@ def new_folder(prefix: str, parent: Path | None = None) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{prefix}{_machine()}-{os.getpid()}-{start_time(os.getpid())}-", dir=parent))
 
 
-def clear_parts(folder: Path) -> None:
-    """Remove the folder's half-written JSON files of a killed process; call it only while nobody writes there."""
-    for path in folder.glob("*.json.part"):
+def clear_parts(folder: Path, names: Iterable[str] = ("*.json",)) -> None:
+    """Remove what a killed process left half written of these JSON files; call it only while nobody writes them."""
+    for path in (path for name in names for path in folder.glob(f"{name}.part")):
         path.unlink(missing_ok=True)
 
 
 def clear(prefix: str, parent: Path) -> None:
-    """Remove the folders of this prefix in `parent` whose processes, on this machine, have ended; there may be none.
+    """Remove the folders of this prefix in `parent` whose processes have ended; there may be none.
 
-    Folders that cannot be removed stay.
+    Folders of processes that cannot be seen from here stay, and those that cannot be removed.
     """
     name = re.compile(re.escape(f"{prefix}{_machine()}-") + r"(\d+)-(\d+)-[a-z0-9_]+")
     with os.scandir(parent) as entries:
@@ -56,5 +57,15 @@ def clear(prefix: str, parent: Path) -> None:
 
 
 def _machine() -> str:
-    """Return a digest of its name: processes of another machine, or of another container, are not visible here."""
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    """Return a digest of its name and of this process namespace, because processes of others are not visible here.
+
+    A container may have the name of its machine, or of another container.
+    """
+    return hashlib.sha256(f"{platform.node()} {_process_namespace()}".encode()).hexdigest()[:8]
+
+
+def _process_namespace() -> int | None:
+    """Return the number of this process's PID namespace (namespaces(7)); None if this system has none."""
+    with suppress(OSError):
+        return os.stat("/proc/self/ns/pid").st_ino
+    return None

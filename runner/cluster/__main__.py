@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.cluster.node import build_project, find_host_folder, probe_folder
+from runner.cluster.node import build_project, make_answers_folder, probe_folder
 from runner.doctor import command as doctor
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
@@ -107,12 +107,12 @@ def run_trials(
     machine: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """Run the trials and yield the JSON object of each."""
-    host = find_host_folder()
-    gate, memory = Gate(host, project), MemoryWorker(host, list(block.trials))
+    answers = make_answers_folder(machine)
+    gate, memory = Gate(answers, project), MemoryWorker(answers, list(block.trials))
     for spec in block.trials:
         launcher = launchers[spec.cell.framework]
         conditions = machine | {"framework_label": definition.read_label(project, spec.cell.framework)}
-        folder, probe = work / ROOMS[Kind.TRIAL] / spec.id, probe_folder(host, spec.probe_id)
+        folder, probe = work / ROOMS[Kind.TRIAL] / spec.id, probe_folder(answers, spec.probe_id)
         evidence: dict[str, Any] = {}
         if isinstance(launcher, Unavailable):
             result = TrialResult(spec, launcher.status, launcher.reason, format_now(), 0.0, machine=conditions)

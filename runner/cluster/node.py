@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from workloads.temporary import temporary_folder
 from workloads.unpacking import extract_all
 
 WORK = "block-"
+COMPUTER = ("cpu_model", "cpu_flags", "memory_bytes", "gpus")  # of a description: what frameworks' answers depend on
 Fetch = Callable[[InputFile], bytes]
 
 
@@ -64,6 +65,20 @@ def build_project(root: Path) -> Project:
 def find_host_folder() -> Path:
     """Return the folder of this machine only, because many machines may share a home directory."""
     return find_node_folder() / "hosts" / platform.node()
+
+
+def make_answers_folder(machine: dict[str, Any]) -> Path:
+    """Make and return the folder for what frameworks answer on this computer with this card: probes, memory contents.
+
+    In a sweep the ids of answers name no card, and several machines may have the same name.
+    """
+    host = find_host_folder()
+    computer = json.dumps({name: machine[name] for name in COMPUTER}, sort_keys=True)
+    folder = host / "answers" / hashlib.sha256(computer.encode()).hexdigest()[:12]
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        (folder / INPUTS).symlink_to(Path("..", "..", INPUTS))
+    return folder
 
 
 def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, deque
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -48,10 +49,11 @@ class Sweep:
         self.results, self.console = session.request.results, session.console
         self.too_large = TooLarge(plan.finished.values())
         self.waiting: deque[TrialBlock] = deque()
-        self.left: dict[str, set[str]] = {}  # by the key of each block that is handed out: the ids still to arrive
+        self.numbers = itertools.count(1)
+        self.left: dict[int, set[str]] = {}  # by the number of each block that is handed out: the ids still to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
-        self.disturbed: list[TrialSpec] = []  # to be handed out once more when the others are done
+        self.kept: dict[str, ExitStack] = {}  # by id: keeps a disturbed first attempt if the later ones measure nothing
 
     def run(self) -> list[TrialResult]:
         """Return the plan's trials. Raises CannotGoOn, OSError, KeyboardInterrupt; what has arrived is stored."""
@@ -62,11 +64,20 @@ class Sweep:
             prove_handed_out(self.plan.to_run, self.session.gate, self.console)
             with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
                 self.until_done()
-                progress.announce_again(self.disturbed, self.console)
-                self.display.once_more(self.disturbed)
-                self.waiting.extend(build_blocks(self.disturbed, self.commit))
-                self.until_done()
+                self.try_once_more()
         return [self.session.known[spec.id] for spec in self.plan.trials]
+
+    def try_once_more(self) -> None:
+        """Hand out the disturbed trials once more, each with as many retries as at first."""
+        disturbed = self.session.disturbed(self.plan.to_run)
+        progress.announce_again(disturbed, self.console)
+        self.display.once_more(disturbed)
+        self.tries.clear()
+        for spec in disturbed:
+            self.kept[spec.id] = ExitStack()
+            self.kept[spec.id].enter_context(self.session.once_more(spec))
+        self.waiting.extend(build_blocks(disturbed, self.commit))
+        self.until_done()
 
     def until_done(self) -> None:
         """Hand out what waits, and take what arrives, until nothing is left."""
@@ -90,14 +101,14 @@ class Sweep:
                     self.session.storage.need(spec, None)
                     wanted.append(spec)
             if wanted:
-                block = replace(block, trials=tuple(wanted))
-                self.left[block.key] = {spec.id for spec in wanted}
+                block = replace(block, trials=tuple(wanted), number=next(self.numbers))
+                self.left[block.number] = {spec.id for spec in wanted}
                 self.engine.submit(block)
         self.display.handed_out(len(self.left))
 
     def take(self, block: TrialBlock, arrived: Parcel | Over) -> None:
         """Take a trial of the block, or its end. After its end, trials that have not arrived are handed out again."""
-        left = self.left[block.key]
+        left = self.left[block.number]
         if isinstance(arrived, Parcel):
             spec = next((spec for spec in block.trials if spec.id == arrived.trial and spec.id in left), None)
             try:
@@ -109,7 +120,7 @@ class Sweep:
             else:
                 left.discard(spec.id)
             return
-        del self.left[block.key]
+        del self.left[block.number]
         missing = tuple(spec for spec in block.trials if spec.id in left)
         why = arrived.reason or "its node ended without a result"
         again = []
@@ -126,15 +137,6 @@ class Sweep:
     def store(self, spec: TrialSpec, parcel: Parcel) -> None:
         """Store the trial in its folder, judged. Raises Damaged, OSError."""
         result = parcel.read_result()
-        with self.attempt(spec):
-            self.place(spec, parcel, result)
-
-    def attempt(self, spec: TrialSpec) -> AbstractContextManager[None]:
-        """Return the context for this trial's outcome: for a disturbed trial it is the second attempt."""
-        return self.session.once_more(spec) if spec in self.disturbed else nullcontext()
-
-    def place(self, spec: TrialSpec, parcel: Parcel, result: TrialResult) -> None:
-        """Move its folders into place and conclude its result. Raises Damaged, OSError."""
         with node.arriving(parcel, self.results) as found:
             if node.PROBE in found:
                 node.keep_probe(found[node.PROBE], self.results, parcel.probe)
@@ -151,19 +153,17 @@ class Sweep:
         if self.session.runs_again(folder, judged, retries_left):
             self.waiting.append(TrialBlock((spec,), self.commit))
         else:
-            if self.tries[spec.id] == 1:
-                self.disturbed += self.session.disturbed([spec])
             self.finish(spec, judged.wall_s)
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:
         """Leave out the trial for a reason that this machine knows."""
         label = definition.read_label(self.session.request.project, spec.cell.framework)
-        with self.attempt(spec):
-            self.session.leave_out(spec, status, reason, {"framework_label": label, "commit": self.commit})
-            self.finish(spec, 0.0)
+        self.session.leave_out(spec, status, reason, {"framework_label": label, "commit": self.commit})
+        self.finish(spec, 0.0)
 
     def finish(self, spec: TrialSpec, took_s: float) -> None:
-        """Show the finished trial."""
-        result = self.session.known[spec.id]
-        self.too_large.learn(result)
-        self.display.finish(result, self.session.attempts(spec), took_s)
+        """Show the finished trial. Its disturbed first attempt is put back if the later ones measured nothing."""
+        with self.kept.pop(spec.id, nullcontext()):
+            result = self.session.known[spec.id]
+            self.too_large.learn(result)
+            self.display.finish(result, self.session.attempts(spec), took_s)

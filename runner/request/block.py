@@ -22,16 +22,13 @@ BLOCK_FILE = "block.json"
 class TrialBlock(Record):
     """Trials whose figures share one row or column of a table, so they meet the same machine.
 
-    `commit` is that of the code that travels, because the copy on the node is no checkout.
+    `commit` is that of the code that travels, because the copy on the node is no checkout. `number` counts the blocks
+    that a sweep hands out: one with a trial that is tried again may begin like one that is still running.
     """
 
     trials: tuple[TrialSpec, ...]
     commit: str | None
-
-    @property
-    def key(self) -> str:
-        """Identify a block among those handed out: a trial is in one of them at a time."""
-        return self.trials[0].id
+    number: int = 0
 
     @property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from runner.ask import find_ending
 from runner.launch import Local, WorkerOutcome, run_worker
 from runner.log import HEAD_BYTES, TAIL_BYTES, CappedLog
 from runner.owned import run
+from workloads import temporary
 from workloads.lifeline import start_time
 from workloads.records.events import Event, Events
 from workloads.records.files import LOG_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
@@ -288,3 +289,44 @@ def test_a_folder_of_a_living_process_or_of_another_name_or_machine_is_left_alon
     new_folder("x-", tmp_path)
     assert all(folder.exists() for folder in (own, *kept)) and not reused.exists()
     assert (tmp_path / f"x-{machine}-{pid}-2-abc").is_symlink()
+
+
+def test_a_folder_of_a_process_in_another_namespace_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(temporary, "_process_namespace", lambda: 1)
+        other = new_folder("x-", tmp_path)
+    machine, pid = other.name.split("-")[1:3]
+    ended = tmp_path / f"x-{machine}-{pid}-1-abc"  # in its namespace it has ended; from here that is unknown
+    ended.mkdir()
+    own = new_folder("x-", tmp_path)
+    assert other.is_dir() and ended.is_dir() and own.name.split("-")[1] != machine
+
+
+WORKS = """
+import sys
+from pathlib import Path
+from workloads.temporary import temporary_folder
+with temporary_folder("x-", Path(sys.argv[1])) as folder:
+    print(folder, flush=True)
+    sys.stdin.readline()
+"""
+OTHER_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
+
+
+def test_a_container_of_the_same_name_keeps_the_folder_that_it_works_in(tmp_path: Path) -> None:
+    try:
+        tried = subprocess.run([*OTHER_NAMESPACE, "true"], capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    if tried.returncode:
+        pytest.skip(f"unshare: {tried.stderr.strip()}")
+    command = [*OTHER_NAMESPACE, sys.executable, "-c", WORKS, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as container:
+        assert container.stdin and container.stdout
+        folder = Path(container.stdout.readline().strip())
+        with temporary_folder("x-", tmp_path):
+            assert folder.parent == tmp_path and folder.is_dir()
+        container.stdin.close()
+        assert container.wait(30) == 0 and not folder.exists()
