@@ -63,7 +63,8 @@ def pack(out: Path, python: str) -> int:
     `python` is an interpreter of the machine's version, whose pip chooses the wheels.
     """
     project, wheels = out / "project", out / "wheels"
-    shutil.rmtree(project, ignore_errors=True)
+    if project.exists():
+        shutil.rmtree(project)  # an OSError for a link: what lies behind it would travel, too
     wheels.mkdir(parents=True, exist_ok=True)
     _extract_commit(project)
     _fetch_wheels(wheels, python)

@@ -43,13 +43,24 @@ def _make(environment: Environment, say: Callable[[str], None]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if environment.state == "ready":
             return
+        refuse_link(environment)
         need_libraries(environment)
         interpreter = find_interpreter(environment, say)
         say(f"{environment.label}: making {shorten_path(environment.folder)} with {interpreter}")
-        shutil.rmtree(environment.folder, ignore_errors=True)
+        if environment.folder.exists():  # what stayed there would be taken for a part of the new one
+            shutil.rmtree(environment.folder)
         install(environment, interpreter, say)
         environment.marker.write_text(environment.digest + "\n")
         say(f"{environment.label}: ready")
+
+
+def refuse_link(environment: Environment) -> None:
+    """Raises InstallationFailed if its folder is a link: others may use what it leads to, so that is not emptied."""
+    if environment.folder.is_symlink():
+        raise InstallationFailed(
+            f"{environment.folder} is a link to an environment that is {environment.state}; it is not made anew behind "
+            "a link: remove the link"
+        )
 
 
 def make_side_by_side(

@@ -126,6 +126,10 @@ def test_the_packed_folder_is_the_project_as_committed_and_its_size_is_limited(
     monkeypatch.setattr(gpu_travel, "LIMIT_BYTES", 2**20)
     with pytest.raises(gpu_travel.CannotPack, match="1 MiB may travel"):
         gpu_travel.pack(tmp_path, sys.executable)
+    (tmp_path / "project").rename(tmp_path / "elsewhere")
+    (tmp_path / "project").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
+        gpu_travel.pack(tmp_path, sys.executable)
 
 
 def test_a_wheel_of_another_version_does_not_travel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
