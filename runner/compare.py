@@ -186,7 +186,8 @@ def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
     Raises OSError, KeyboardInterrupt.
     """
     environment = build_environment(os.environ, checkout or own)
-    with owned.hold([sys.executable, "-m", "runner", *words], cwd=checkout, env=environment) as process:
+    command = [sys.executable, "-P", "-m", "runner", *words]  # -P: nothing of the caller's folder
+    with owned.hold(command, cwd=checkout, env=environment) as process:
         try:
             return process.wait()
         except KeyboardInterrupt:

@@ -103,7 +103,7 @@ def install(
     log.write_text("")
     requirements = environment.folder.with_suffix(".txt")
     requirements.write_text(environment.pins)
-    run([interpreter, "-m", "venv", str(environment.folder)], log)
+    run([interpreter, "-I", "-m", "venv", str(environment.folder)], log)
     # Byte code is compiled separately, on every core. Every package is pinned, so --no-deps is safe. Without it, pip 23
     # would take a newer version where an extra is requested.
     wanted = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
@@ -126,7 +126,8 @@ def install(
         stderr=subprocess.DEVNULL,  # its exit code is ignored: packages ship files that are not valid Python
     )
     say(f"{environment.label}: trying the import")
-    run([str(environment.interpreter), "-c", environment.smoke], log, build_worker_variables(environment))
+    smoke = [str(environment.interpreter), "-c", environment.smoke]
+    run(smoke, log, build_worker_variables(environment), environment.project.root)  # where workers start, too
 
 
 def build_pip_command(environment: Environment) -> list[str]:
@@ -179,8 +180,8 @@ def shorten_path(path: Path) -> str:
     return str(Path(*path.parts[-2:]))
 
 
-def run(command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
-    """Run a command without the user's pip and Python settings.
+def run(command: list[str], log: Path, variables: dict[str, str] | None = None, folder: Path | None = None) -> None:
+    """Run a command without the user's pip and Python settings, in `folder` or else in the user's.
 
     Raises InstallationFailed with the last informative line of the output.
     """
@@ -189,7 +190,7 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
     result = owned.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=installers.strip_settings() | (variables or {}),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL, cwd=folder,
     )  # fmt: skip
     output = result.stdout + result.stderr
     with log.open("a") as file:
@@ -252,11 +253,9 @@ def list_candidates(version: str) -> Iterator[str]:
 
 def is_usable(interpreter: str, version: str) -> bool:
     """True if it starts, is `version`, and can make an environment with pip."""
-    probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    asked = [interpreter, "-I", "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"]
     try:
-        answer = subprocess.run(
-            [interpreter, "-c", probe], capture_output=True, text=True, timeout=30, env=installers.strip_settings()
-        )
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, env=installers.strip_settings())
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0 and answer.stdout.strip() == version
