@@ -196,6 +196,13 @@ def read_load_average() -> float:
     return os.getloadavg()[0]
 
 
+def read_available_bytes() -> int:
+    """Return the bytes of memory that this process may take without swapping: its control groups may leave less."""
+    free: int = psutil.virtual_memory().available
+    bounds = (free, control_groups.memory_limit_bytes(), control_groups.memory_left_bytes())
+    return min(size for size in bounds if size is not None)
+
+
 def count_memory_kills() -> int | None:
     """Number of processes the kernel has killed for memory since boot; None if it does not report it."""
     try:
