@@ -12,7 +12,7 @@ from typing import Any
 
 from runner import owned
 from runner.environments.definition import Environment, build_worker_variables
-from runner.launch import Local
+from runner.launch import Local, Packages
 from workloads import lifeline
 from workloads.records.job import Placement
 
@@ -73,6 +73,7 @@ class Interpreter:
     owned: bool  # by one of the packages: then their versions say which framework it is
     framework_version: str | None
     configuration: str | None  # how the framework reports that it was built
+    placement: Placement  # where it was tested
 
     @property
     def digest(self) -> str:
@@ -103,7 +104,14 @@ class Interpreter:
         """Return the launcher of its workers."""
         variables = build_worker_variables(self.environment, self.site_packages)
         told, profiles = {"interpreter": self.facts}, self.environment.profile_variables
-        return Local(str(self.path), variables, self.environment.project, told, profiles)
+        ours = (self.site_packages / name for name in self.environment.imports)
+        files = (file for folder in ours for file in sorted(folder.glob("*.py")))
+        packages = Packages((self.path, self.site_packages, *files), self.digest_again)
+        return Local(str(self.path), variables, self.environment.project, told, profiles, packages=packages)
+
+    def digest_again(self) -> str:
+        """Return the digest of what it has now. Raises BadInterpreter."""
+        return check(self.path, self.environment, self.placement).digest
 
 
 def check(path: Path, environment: Environment, placement: Placement) -> Interpreter:
@@ -129,6 +137,7 @@ def check(path: Path, environment: Environment, placement: Placement) -> Interpr
         return Interpreter(
             path, environment, **described, packages=packages, site_packages=site_packages, owned=owned,
             framework_version=description["framework_version"], configuration=description["configuration"],
+            placement=placement,
         )  # fmt: skip
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInterpreter("is no Python: its answer is of another program") from error

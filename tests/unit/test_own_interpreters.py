@@ -149,6 +149,10 @@ def test_a_source_tree_that_no_package_lists_counts_by_its_own_version(tmp_path:
     first, again, second = built("a", "2.0+gitA"), built("b", "2.0+gitA"), built("c", "2.0+gitB")
     assert (first.owned, first.framework_version) == (False, "2.0+gitA")
     assert first.digest == again.digest != second.digest
+    source, packages = tmp_path / "a" / "built" / "__init__.py", first.launcher().packages
+    assert packages and source in packages.files and packages.digest() == first.digest
+    source.write_text("__version__ = '2.0+gitB'\n")  # rebuilt during a run
+    assert packages.digest() == second.digest
     installed = check(Path(sys.executable), REFEREE, HERE)
     assert installed.owned and installed.digest == replace(installed, framework_version="other").digest
 
