@@ -19,6 +19,7 @@ from rich.console import Console
 
 from runner import owned
 from runner.environments.definition import read
+from runner.git import ask_git
 from runner.owned import ENDING_S, KILLED
 from runner.project import RESULTS, Project
 from runner.request import cli
@@ -107,7 +108,7 @@ def _sides(a: str, b: str, words: Sequence[str], project: Project) -> tuple[Comp
     if commits[0] == commits[1]:
         raise BadInput(f"{a} and {b} are the same commit, {commits[0][:12]}; name two different ones")
     for word, commit in zip((a, b), commits, strict=True):
-        if changed := _git(project.root, "diff", "--name-only", commit, "--", *PACKAGES).split():
+        if changed := ask_git(project.root, "diff", "--name-only", commit, "--", *PACKAGES).split():
             raise BadInput(
                 f"{word}: it needs other packages than this checkout ({', '.join(changed)}); measure both checkouts by "
                 "themselves and give their folders to python -m reports compare"
@@ -132,8 +133,9 @@ def _builds(a: str, b: str, words: Sequence[str]) -> tuple[ComparedSide, Compare
 
 
 def _commit(word: str, project: Project) -> str:
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}")
     try:
-        return _git(project.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}").strip()
+        return ask_git(project.root, *words).strip()
     except OSError as error:
         raise BadInput(f"git: {error.strerror}; install it, or compare builds as FRAMEWORK=PATH") from error
     except subprocess.CalledProcessError as error:
@@ -141,17 +143,6 @@ def _commit(word: str, project: Project) -> str:
         raise BadInput(
             f"{word}: not a commit of {project.root}{reason}, and not a build: give a commit, or FRAMEWORK=PATH"
         ) from error
-
-
-def _git(root: Path, *words: str) -> str:
-    """Return what git prints, run without GIT_ variables, as they may name another repository.
-
-    Raises OSError, CalledProcessError.
-    """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return subprocess.run(
-        ["git", "-C", str(root), *words], env=environment, capture_output=True, text=True, check=True
-    ).stdout
 
 
 def _absolute(word: str) -> str:
@@ -195,7 +186,8 @@ def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
     Raises OSError, KeyboardInterrupt.
     """
     environment = build_environment(os.environ, checkout or own)
-    with owned.hold([sys.executable, "-m", "runner", *words], cwd=checkout, env=environment) as process:
+    command = [sys.executable, "-P", "-m", "runner", *words]  # -P: nothing of the caller's folder
+    with owned.hold(command, cwd=checkout, env=environment) as process:
         try:
             return process.wait()
         except KeyboardInterrupt:
@@ -211,8 +203,8 @@ def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:
     if not (folder / ".envs").is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _git(project.root, "clone", "--quiet", "--shared", "--no-checkout", str(project.root), str(folder))
-        _git(folder, "checkout", "--quiet", "--detach", side.commit or "")
+        ask_git(project.root, "clone", "--quiet", "--shared", "--no-checkout", str(project.root), str(folder))
+        ask_git(folder, "checkout", "--quiet", "--detach", side.commit or "")
         part = folder / ".envs.part"
         for name in asked.request.installed:
             made = read(project, name, asked.request.placement.device_kind).folder

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,6 +161,14 @@ def list_cores(placement: Placement) -> list[int]:
 
 
 @dataclass(frozen=True)
+class Packages:
+    """Packages of a local worker, whose digest begins that of its trials' installation."""
+
+    files: tuple[Path, ...]  # and folders: if none of them changed, neither did the digest
+    digest: Callable[[], str]  # of the packages as they are now. Raises OSError, ValueError
+
+
+@dataclass(frozen=True)
 class Local:
     """Start workers with an interpreter of this machine, as children of this process."""
 
@@ -170,6 +178,7 @@ class Local:
     conditions: dict[str, Any] = field(default_factory=dict)  # in addition to the runner's
     profile_variables: dict[str, dict[str, str]] = field(default_factory=dict)
     spare: Spare | None = None
+    packages: Packages | None = None  # None: nobody asks if they change
 
     def environment(self, placement: Placement, profile: str = DEFAULT) -> dict[str, str]:
         """Return all the variables that a worker has."""

@@ -24,8 +24,8 @@ from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan, read_result
 from runner.results.memory import MemoryAccount
-from runner.setup import find_next_aside, make_fresh_folder, put_aside, put_back, room_aside
-from runner.storage import Storage, StoredTrials
+from runner.setup import find_next_aside, make_fresh_folder, put_aside, put_back
+from runner.storage import Storage, StoredTrials, room_aside
 from runner.trial import MemoryWorker, TooLarge, format_now, run_trial
 from workloads.records import files
 from workloads.records.figures import STEPS_PEAK
@@ -249,7 +249,7 @@ class Session:
             evidence = self.gate.gather(spec, launcher)
             doing(self.kind)
             result = run_trial(folder, spec, launcher, conditions, self.account(spec), self.kind)
-            self.storage.whole(spec, launcher)
+            self.storage.whole(spec, launcher, folder, self.kind)
             doing("gate")
             result = self.conclude(spec, folder, result, evidence)
             if not self.runs_again(folder, result, retries_left):

@@ -16,16 +16,17 @@ from runner.environments.containers import ImageMissing
 from runner.environments.definition import Environment, EnvironmentUnavailable, InstallationFailed
 from runner.environments.engine import Engine, EngineError, find_engine
 from runner.environments.images import Image
-from runner.launch import Launcher, Local, Unavailable
+from runner.launch import Launcher, Local, Packages, Unavailable
 from runner.machine import description
 from runner.machine.description import Gpu
 from runner.project import Project
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from runner.spare import Spare
+from runner.storage import room_aside
 from workloads.records import files, processor
 from workloads.records.build import OF_CUDNN, column_of
-from workloads.records.files import ATTEMPTS, sync
+from workloads.records.files import sync
 from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
 from workloads.records.status import Status
 
@@ -126,10 +127,12 @@ def choose_environment(project: Project, framework: str, kind: str, gpu: Gpu | N
 def build_local_launcher(environment: Environment, isolation: str, spare: Spare | None = None) -> Local:
     """Return a launcher with the environment's interpreter; with isolation "here" with the one that runs this."""
     interpreter, site_packages = str(environment.interpreter), environment.site_packages
+    packages = Packages((environment.marker,), environment.read_made_digest)
     if isolation == "here":
         interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
+        packages = Packages(tuple(map(Path, sys.path)), definition.digest_interpreter)
     variables = definition.build_worker_variables(environment, site_packages)
-    return Local(interpreter, variables, environment.project, {}, environment.profile_variables, spare)
+    return Local(interpreter, variables, environment.project, {}, environment.profile_variables, spare, packages)
 
 
 def build_container_launcher(environment: Environment, request: Request, console: Console) -> Launcher:
@@ -160,7 +163,7 @@ def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console)
 def collect_installations(request: Request) -> dict[str, Installation]:
     """Return {framework: digests of its environment and of the code that runs in it, as trials record them}.
 
-    They are read once per run; neither may change during it.
+    They are read once per run; one in which they change ends (`storage.Storage`).
     """
     digests = {}
     for framework in request.installed:
@@ -228,9 +231,3 @@ def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     for changed in {aside.parent, folder.parent}:
         sync(changed)
     return later
-
-
-def room_aside(folder: Path, kind: Kind) -> Path:
-    """Return the folder that holds the attempts put aside of this kind of job."""
-    room = folder.parent
-    return room.parent / ATTEMPTS if kind is Kind.TRIAL else room

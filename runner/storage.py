@@ -1,7 +1,8 @@
 """A results folder: the trials that it holds, and what a run needs of it.
 
-Free space, the folder and an environment are checked before and after each trial. A run that has lost one of them ends,
-because all later measurements would fail without meaning.
+Free space, the folder and what is installed are checked before and after each trial. A run that has lost one of them
+ends, because all later measurements would fail without meaning. So does one whose code or packages changed, because its
+trials would be stored under the identity of the old ones.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner import log
+from runner.environments.watch import InstallationWatch
 from runner.gate.judge import find_group
 from runner.launch import Launcher, Local, Unavailable
 from workloads.networks import find_trained
 from workloads.records import stored
-from workloads.records.files import RESULT_FILE
+from workloads.records.files import ATTEMPTS, RESULT_FILE, move_aside
 from workloads.records.job import ROOMS, TEST_LABELS, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
 from workloads.words import format_count
 
+TRIAL = Kind.TRIAL
+TRIALS = ROOMS[TRIAL]
 LOOKED_AT = 100  # the number of finished trials whose folders are added up
 MARGIN = 1.5  # times the largest of them
 SAMPLE_BYTES_S = 10 * 200 + 60 * 40  # rows at 10 Hz, and a driver's own samples at up to 60 Hz
@@ -46,6 +50,7 @@ class Storage:
         self.results = results.resolve()
         self.identity = _identity(self.results)
         self.seen: set[Path] = set()
+        self.watch = InstallationWatch()
 
     def need(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
         """Check before a trial. Raises CannotGoOn if something is gone or the disk has too little space."""
@@ -62,15 +67,35 @@ class Storage:
                 f"the next trial needs {FILES}: {advice}"
             )
 
-    def whole(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
-        """Check after a trial, before its result is stored. Raises CannotGoOn if something is gone."""
+    def whole(
+        self, spec: TrialSpec, launcher: Launcher | Unavailable | None, folder: Path | None = None, kind: Kind = TRIAL
+    ) -> None:
+        """Check after a trial, before its result is stored. Raises CannotGoOn if something is gone or has changed.
+
+        `folder` is that of an attempt of this kind. If what is installed is gone or has changed, it is put aside, so
+        that no later run makes a result of its files.
+        """
         self.present()
         advice = "finished trials are kept; the same command writes it again and continues from here"
         for file in spec.inputs.values():
             self._expect(self.results / file.path, "removed during the run", advice)
-        if isinstance(launcher, Local):
-            advice = "make it again (python -m runner.environments); finished trials are kept"
-            self._expect(Path(launcher.interpreter), "its environment was removed or moved during the run", advice)
+        try:
+            self._installed(spec, launcher)
+        except CannotGoOn:
+            if folder is not None:
+                move_aside(folder, room_aside(folder, kind))
+            raise
+
+    def _installed(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
+        """Raise CannotGoOn if the packages of a local worker are gone, or they or its code have changed."""
+        if not isinstance(launcher, Local):
+            return
+        advice = "make it again (python -m runner.environments); finished trials are kept"
+        self._expect(Path(launcher.interpreter), "its environment was removed or moved during the run", advice)
+        if (changed := self.watch.find_change(spec, launcher)) is not None:
+            why = "later trials would be recorded as those of before"
+            advice = "finished trials are kept, and the same command measures anew with what is there now"
+            raise CannotGoOn(f"{changed}: changed during the run, and {why}; {advice}")
 
     def _expect(self, path: Path, gone: str, advice: str) -> None:
         """Raise CannotGoOn if this path existed before and is gone; the worker reports one that never existed."""
@@ -135,7 +160,10 @@ def _identity(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-TRIALS = ROOMS[Kind.TRIAL]
+def room_aside(folder: Path, kind: Kind) -> Path:
+    """Return the folder that holds the attempts put aside of this kind of job."""
+    room = folder.parent
+    return room.parent / ATTEMPTS if kind is TRIAL else room
 
 
 @dataclass(frozen=True)

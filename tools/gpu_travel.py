@@ -14,6 +14,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+from runner.git import build_git_environment
 from workloads.command_line import CommandLine
 from workloads.unpacking import extract_all
 
@@ -62,7 +63,8 @@ def pack(out: Path, python: str) -> int:
     `python` is an interpreter of the machine's version, whose pip chooses the wheels.
     """
     project, wheels = out / "project", out / "wheels"
-    shutil.rmtree(project, ignore_errors=True)
+    if project.exists():
+        shutil.rmtree(project)  # an OSError for a link: what lies behind it would travel, too
     wheels.mkdir(parents=True, exist_ok=True)
     _extract_commit(project)
     _fetch_wheels(wheels, python)
@@ -78,7 +80,8 @@ def pack(out: Path, python: str) -> int:
 def _extract_commit(project: Path) -> None:
     """Write the project as it is committed, without LEFT_OUT."""
     excluded = [f":(exclude){folder}" for folder in LEFT_OUT]
-    archived = subprocess.run(["git", "archive", "HEAD", "--", ".", *excluded], cwd=ROOT, capture_output=True)
+    command = ["git", "archive", "HEAD", "--", ".", *excluded]
+    archived = subprocess.run(command, cwd=ROOT, env=build_git_environment(ROOT), capture_output=True)
     if archived.returncode:
         raise CannotPack(f"git archive: {archived.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as tar:

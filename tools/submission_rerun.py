@@ -12,6 +12,7 @@ from pathlib import Path
 from runner.project import Project
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
+from workloads.program import build_environment
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -98,8 +99,9 @@ def run_again(spec: TrialSpec, results: Path) -> TrialResult:
     results.mkdir(parents=True)
     study = results / f"{STUDY}.toml"
     study.write_text(write_study(spec), encoding="utf-8")
-    words = [sys.executable, "-m", "runner", "--study", str(study), "--results", str(results), "--retry", "contended"]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    words = ["-P", "-m", "runner", "--study", str(study), "--results", str(results), "--retry", "contended"]
+    environment = build_environment(os.environ)
+    ran = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
     found = [read_result(path) for path in sorted(results.glob("trials/*/result.json"))]
     again = [result for result in found if (result.spec.cell, result.spec.draw.seed) == (spec.cell, spec.draw.seed)]
     if not again:

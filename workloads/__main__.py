@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -73,8 +74,9 @@ def trace_code(options: argparse.Namespace, out: Path, weights: Path | None) -> 
     words += [word for name, value in given.items() if value is not None for word in (name, str(value))]
     if options.input_shape:
         words += ["--input-shape", *map(str, options.input_shape)]
-    command = [sys.executable, "-m", "runner.import_model", options.network, *words]
-    return subprocess.run(command, stdout=None if options.command == "import" else subprocess.DEVNULL).returncode
+    command = [sys.executable, "-P", "-m", "runner.import_model", options.network, *words]
+    shown = None if options.command == "import" else subprocess.DEVNULL
+    return subprocess.run(command, env=program.build_environment(os.environ), stdout=shown).returncode
 
 
 def describe_code(options: argparse.Namespace) -> int:

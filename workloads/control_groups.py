@@ -6,6 +6,7 @@ The tightest limit of a group and of those above it applies, in a container, too
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -74,3 +75,19 @@ def memory_limit_bytes() -> int | None:
             with suppress(OSError, ValueError):  # no such file, or "max"
                 limits.append(int((folder / name).read_text()))
     return min((limit for limit in limits if limit < machine_bytes), default=None)
+
+
+def read_memory_left() -> Iterator[tuple[int, int]]:
+    """Yield (bytes left, limit) of each control group with a limit; file pages that can be dropped count as left."""
+    for folder in folders("memory"):
+        for most, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            with suppress(OSError, ValueError):  # no such file, or "max"
+                limit_bytes = int((folder / most).read_text())
+                rest = limit_bytes - int((folder / used).read_text())
+                inactive = re.search(r"^inactive_file (\d+)$", (folder / "memory.stat").read_text(), re.MULTILINE)
+                yield max(0, rest + (int(inactive.group(1)) if inactive else 0)), limit_bytes
+
+
+def memory_left_bytes() -> int | None:
+    """Return the bytes that the control groups leave; None if none has a limit."""
+    return min((left for left, _ in read_memory_left()), default=None)

@@ -132,7 +132,7 @@ def available() -> dict[MemoryBound, int | None]:
     return {
         MemoryBound.DATA: _rest_of(resource.RLIMIT_DATA, host.data_bytes()),
         MemoryBound.ADDRESS_SPACE: _rest_of(resource.RLIMIT_AS, host.mapped_bytes()),
-        MemoryBound.CONTROL_GROUP: min((rest for rest, _ in groups()), default=None),
+        MemoryBound.CONTROL_GROUP: control_groups.memory_left_bytes(),
         MemoryBound.MACHINE: machine_bytes("MemAvailable"),
     }
 
@@ -145,17 +145,6 @@ def _rest_of(kind: int, used: int | None) -> int | None:
 def _soft_limit(kind: int) -> int | None:
     soft, _ = resource.getrlimit(kind)
     return None if soft == resource.RLIM_INFINITY else soft
-
-
-def groups() -> Iterator[tuple[int, int]]:
-    """Yield (bytes left, limit) of each control group of this process; file pages that can be dropped count as free."""
-    for folder in control_groups.folders("memory"):
-        for most, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-            with suppress(OSError, ValueError):  # no such file, or "max"
-                limit_bytes = int((folder / most).read_text())
-                rest = limit_bytes - int((folder / used).read_text())
-                inactive = re.search(r"^inactive_file (\d+)$", (folder / "memory.stat").read_text(), re.MULTILINE)
-                yield max(0, rest + (int(inactive.group(1)) if inactive else 0)), limit_bytes
 
 
 def machine_bytes(name: str) -> int | None:
@@ -210,7 +199,7 @@ def shares_left() -> Iterator[tuple[MemoryBound, float]]:
     bounds = [
         (MemoryBound.DATA, rests[MemoryBound.DATA], _soft_limit(resource.RLIMIT_DATA), freed),
         (MemoryBound.ADDRESS_SPACE, rests[MemoryBound.ADDRESS_SPACE], _soft_limit(resource.RLIMIT_AS), unmapped),
-        *((MemoryBound.CONTROL_GROUP, rest, limit_bytes, freed) for rest, limit_bytes in groups()),
+        *((MemoryBound.CONTROL_GROUP, left, most, freed) for left, most in control_groups.read_memory_left()),
         (MemoryBound.MACHINE, rests[MemoryBound.MACHINE], machine_bytes("MemTotal"), freed),
     ]
     for bound, rest, limit_bytes, given_back in bounds:

@@ -195,7 +195,10 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
             display.begin("all", NOISE_SCALE)
             trials = build_plan(request, installed, range(1), written).trials
             specs = [spec for spec in trials if spec.cell.allocator == ON_DEMAND]
-            for framework, answer in measure_noise(specs, launchers, request.results).items():
+            answers = measure_noise(specs, launchers, request.results)
+            for spec in specs:
+                steps.storage.whole(spec, launchers[spec.cell.framework])
+            for framework, answer in answers.items():
                 file.store(framework, noise=answer)
     _train(request, question, train, file, console)
     every = file.answers.values()

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from runner.batch_size.largest import Attempt, Bound, find_largest
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher, Unavailable
+from runner.machine.description import read_available_bytes
 from runner.request.cli import Request
 from runner.results.memory import MemoryAccount
 from runner.trial import MemoryWorker, read_accounts
-from workloads import control_groups
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 from workloads.records.events import Event
 from workloads.records.figures import DEVICE_MEMORY, HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
@@ -87,13 +86,6 @@ def compute_host_limit_bytes(results: Path, stored: bool = True) -> int:
     if stored:
         write_json(path, {"limit_bytes": room})
     return room
-
-
-def read_available_bytes() -> int:
-    """Return the bytes of memory that are available without swapping anything out."""
-    available: int = psutil.virtual_memory().available
-    limit = control_groups.memory_limit_bytes()
-    return available if limit is None else min(available, limit)
 
 
 def build_tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tried:

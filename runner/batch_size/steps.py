@@ -101,7 +101,7 @@ class StepTrials:
         else:
             account = {"reason": "steps alone: the memory worker was not run"}
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
-            self.storage.whole(spec, launcher)
+            self.storage.whole(spec, launcher, folder, Kind.STEPS)
         write_json(folder / RESULT_FILE, result.to_json())
         return result, folder
 

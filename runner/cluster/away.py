@@ -141,7 +141,7 @@ def begin_study(request: Request, arguments: Sequence[str], name: str, node: str
     """Start the given command on this node only."""
     chosen = ("--node", node, "--results", str(request.results / name))  # the last value of an option counts
     study = Owned(
-        [sys.executable, "-m", "runner", *arguments, *chosen],
+        [sys.executable, "-P", "-m", "runner", *arguments, *chosen],  # -P: nothing of the caller's folder
         env=os.environ | {"PYTHONPATH": str(request.project.root)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -172,5 +172,6 @@ def report_types(request: Request, names: Sequence[str]) -> int:
     if not folders:
         return 1
     beside = ["--columns"] if len(folders) > 1 else []
-    command = [sys.executable, "-m", "reports", *folders, *beside, "--out", str((request.results / "report").resolve())]
+    out = str((request.results / "report").resolve())
+    command = [sys.executable, "-P", "-m", "reports", *folders, *beside, "--out", out]
     return int(owned.run(command, env=os.environ | {"PYTHONPATH": str(request.project.root)}).returncode)

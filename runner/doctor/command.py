@@ -75,7 +75,7 @@ def collect_findings(code: Project, results: Path, data_folder: Path) -> Iterato
     listed, gpus = machine.check_listed_gpus(there)
     if listed is not None:
         yield listed
-    yield machine.check_memory(machine.read_available_bytes(), described)
+    yield machine.check_memory(description.read_available_bytes(), described)
     yield machine.check_swap(ROOT)
     yield from project.check_environments(code, "cuda" if gpus else "cpu")
     yield report_check("data", lambda: project.check_data(data_folder))

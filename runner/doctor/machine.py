@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from runner.machine import allotment
 from runner.machine.description import Gpu
 from workloads.records import processor as processors
@@ -196,9 +194,3 @@ def check_limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit
     if low:
         return Finding("limits", State.WARNING, "; ".join(low), "ulimit in this shell, or limits.conf(5), lifts them")
     return Finding("limits", State.OK, f"none on memory, processor time or file size; {files:,} open files")
-
-
-def read_available_bytes() -> int:
-    """Return the bytes of memory that are available without swapping."""
-    available: int = psutil.virtual_memory().available
-    return available

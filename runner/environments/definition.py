@@ -105,7 +105,11 @@ class Environment:
         """State of the environment: "ready", "outdated" (the definition has changed since) or "not made"."""
         if not self.is_made:
             return "not made"
-        return "ready" if self.marker.read_text().strip() == self.digest else "outdated"
+        return "ready" if self.read_made_digest() == self.digest else "outdated"
+
+    def read_made_digest(self) -> str:
+        """Return the digest of the definition that it was made by. Raises OSError if it is not made."""
+        return self.marker.read_text().strip()
 
 
 def is_referee(project: Project, framework: str) -> bool:

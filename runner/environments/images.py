@@ -29,6 +29,7 @@ from runner.environments.definition import (
     read,
 )
 from runner.environments.engine import Engine, EngineError, explain_output, find_engine
+from runner.git import ask_git
 from runner.machine.description import read_commit
 from runner.project import Project
 from workloads.command_line import CommandLine
@@ -116,9 +117,10 @@ def read_version(project: Project) -> str:
 
 def read_commit_time(project: Project, *paths: str) -> int:
     """Return the time of the last commit, or of the last that changed one of these paths; 0 outside a checkout."""
-    command = ["git", "-C", str(project.root), "log", "-1", "--format=%ct", "--", *paths]
-    log = subprocess.run(command, capture_output=True, text=True)
-    return int(log.stdout) if log.returncode == 0 and log.stdout.strip() else 0
+    try:
+        return int(ask_git(project.root, "log", "-1", "--format=%ct", "--", *paths).strip() or 0)
+    except subprocess.CalledProcessError:
+        return 0
 
 
 def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> list[str]:

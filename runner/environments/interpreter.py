@@ -12,7 +12,7 @@ from typing import Any
 
 from runner import owned
 from runner.environments.definition import Environment, build_worker_variables
-from runner.launch import Local
+from runner.launch import Local, Packages
 from workloads import lifeline
 from workloads.records.job import Placement
 
@@ -28,14 +28,19 @@ if sys.version_info >= {LEAST}:
     import importlib.metadata, importlib.util, platform, sysconfig
     where = dict((name, importlib.util.find_spec(name)) for name in sys.argv[1:])
     framework = [spec.origin for spec in where.values() if spec and spec.origin][:1]
+    listed = [d for d in importlib.metadata.distributions() if d.read_text("METADATA") or d.read_text("PKG-INFO")]
+    def owns(package, path):
+        path = os.path.relpath(path, str(package.locate_file("")))
+        record = package.read_text("RECORD")  # a line per file: its path, a comma, more; Debian removes it
+        if record is not None:
+            return "\\n" + path + "," in "\\n" + record
+        return path.split(os.sep)[0] in (package.read_text("top_level.txt") or str(package.metadata["Name"])).split()
     description.update(
         implementation=platform.python_implementation(),
         missing=[name for name in where if where[name] is None],
         site_packages=os.path.dirname(os.path.dirname(framework[0])) if framework else sysconfig.get_path("purelib"),
-        packages=sorted(set(
-            str(d.metadata["Name"]) + "==" + str(d.version) for d in importlib.metadata.distributions()
-            if d.read_text("METADATA") or d.read_text("PKG-INFO")
-        )),
+        packages=sorted(set(str(d.metadata["Name"]) + "==" + str(d.version) for d in listed)),
+        owned=any(owns(package, path) for package in listed for path in framework),
     )
 os.write(answer, json.dumps(description).encode())
 """
@@ -65,14 +70,18 @@ class Interpreter:
     version: str  # of the Python
     packages: tuple[str, ...]  # "name==version", sorted
     site_packages: Path  # folder of the framework
+    owned: bool  # by one of the packages: then their versions say which framework it is
     framework_version: str | None
     configuration: str | None  # how the framework reports that it was built
+    placement: Placement  # where it was tested
 
     @property
     def digest(self) -> str:
         """Digest of its contents and of how workers are started; independent of its path."""
         text = repr((self.implementation, self.version, self.packages, sorted(self.environment.variables.items())))
         text += repr(self.environment.profile_variables) if self.environment.profile_variables else ""
+        if not self.owned and self.framework_version is not None:  # a source tree on its path, as a rule
+            text += repr(self.framework_version)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -95,7 +104,14 @@ class Interpreter:
         """Return the launcher of its workers."""
         variables = build_worker_variables(self.environment, self.site_packages)
         told, profiles = {"interpreter": self.facts}, self.environment.profile_variables
-        return Local(str(self.path), variables, self.environment.project, told, profiles)
+        ours = (self.site_packages / name for name in self.environment.imports)
+        files = (file for folder in ours for file in sorted(folder.glob("*.py")))
+        packages = Packages((self.path, self.site_packages, *files), self.digest_again)
+        return Local(str(self.path), variables, self.environment.project, told, profiles, packages=packages)
+
+    def digest_again(self) -> str:
+        """Return the digest of what it has now. Raises BadInterpreter."""
+        return check(self.path, self.environment, self.placement).digest
 
 
 def check(path: Path, environment: Environment, placement: Placement) -> Interpreter:
@@ -113,13 +129,15 @@ def check(path: Path, environment: Environment, placement: Placement) -> Interpr
         if description["missing"]:
             raise BadInterpreter(f"has no {' and no '.join(description['missing'])} (Python {version}){_hint()}")
         described = {"implementation": str(description["implementation"]), "version": version}
+        owned = bool(description["owned"])
         packages, site_packages = tuple(map(str, description["packages"])), Path(description["site_packages"])
         started = Local(str(path), build_worker_variables(environment, site_packages), environment.project)
         tried = [environment.smoke, environment.configuration, needed[0]]
         description = _answer(started, placement, [TRY, *tried], TRIED_S)
         return Interpreter(
-            path, environment, **described, packages=packages, site_packages=site_packages,
+            path, environment, **described, packages=packages, site_packages=site_packages, owned=owned,
             framework_version=description["framework_version"], configuration=description["configuration"],
+            placement=placement,
         )  # fmt: skip
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInterpreter("is not Python: another program answered") from error

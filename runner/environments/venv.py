@@ -43,13 +43,24 @@ def _make(environment: Environment, say: Callable[[str], None]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if environment.state == "ready":
             return
+        refuse_link(environment)
         need_libraries(environment)
         interpreter = find_interpreter(environment, say)
         say(f"{environment.label}: making {shorten_path(environment.folder)} with {interpreter}")
-        shutil.rmtree(environment.folder, ignore_errors=True)
+        if environment.folder.exists():  # what stayed there would be taken for a part of the new one
+            shutil.rmtree(environment.folder)
         install(environment, interpreter, say)
         environment.marker.write_text(environment.digest + "\n")
         say(f"{environment.label}: ready")
+
+
+def refuse_link(environment: Environment) -> None:
+    """Raises InstallationFailed if its folder is a link: others may use what it leads to, so that is not emptied."""
+    if environment.folder.is_symlink():
+        raise InstallationFailed(
+            f"{environment.folder} is a link to an environment that is {environment.state}; it is not made anew behind "
+            "a link: remove the link"
+        )
 
 
 def make_side_by_side(
@@ -92,7 +103,7 @@ def install(
     log.write_text("")
     requirements = environment.folder.with_suffix(".txt")
     requirements.write_text(environment.pins)
-    run([interpreter, "-m", "venv", str(environment.folder)], log)
+    run([interpreter, "-I", "-m", "venv", str(environment.folder)], log)
     # Byte code is compiled separately, on every core. Every package is pinned, so --no-deps is safe. Without it, pip 23
     # would take a newer version where an extra is requested.
     wanted = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
@@ -115,7 +126,8 @@ def install(
         stderr=subprocess.DEVNULL,  # its exit code is ignored: packages ship files that are not valid Python
     )
     say(f"{environment.label}: trying the import")
-    run([str(environment.interpreter), "-c", environment.smoke], log, build_worker_variables(environment))
+    smoke = [str(environment.interpreter), "-c", environment.smoke]
+    run(smoke, log, build_worker_variables(environment), environment.project.root)  # where workers start, too
 
 
 def build_pip_command(environment: Environment) -> list[str]:
@@ -168,8 +180,8 @@ def shorten_path(path: Path) -> str:
     return str(Path(*path.parts[-2:]))
 
 
-def run(command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
-    """Run a command without the user's pip and Python settings.
+def run(command: list[str], log: Path, variables: dict[str, str] | None = None, folder: Path | None = None) -> None:
+    """Run a command without the user's pip and Python settings, in `folder` or else in the user's.
 
     Raises InstallationFailed with the last informative line of the output.
     """
@@ -178,7 +190,7 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
     result = owned.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=installers.strip_settings() | (variables or {}),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL, cwd=folder,
     )  # fmt: skip
     output = result.stdout + result.stderr
     with log.open("a") as file:
@@ -241,11 +253,9 @@ def list_candidates(version: str) -> Iterator[str]:
 
 def is_usable(interpreter: str, version: str) -> bool:
     """True if it starts, is `version`, and can make an environment with pip."""
-    probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    asked = [interpreter, "-I", "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"]
     try:
-        answer = subprocess.run(
-            [interpreter, "-c", probe], capture_output=True, text=True, timeout=30, env=installers.strip_settings()
-        )
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, env=installers.strip_settings())
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0 and answer.stdout.strip() == version

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pynvml
 
+from runner.git import ask_git
 from runner.measurement import MEASUREMENT_VERSION
 from runner.project import Project
 from workloads import control_groups
@@ -195,6 +196,13 @@ def read_load_average() -> float:
     return os.getloadavg()[0]
 
 
+def read_available_bytes() -> int:
+    """Return the bytes of memory that this process may take without swapping: its control groups may leave less."""
+    free: int = psutil.virtual_memory().available
+    bounds = (free, control_groups.memory_limit_bytes(), control_groups.memory_left_bytes())
+    return min(size for size in bounds if size is not None)
+
+
 def count_memory_kills() -> int | None:
     """Number of processes the kernel has killed for memory since boot; None if it does not report it."""
     try:
@@ -230,12 +238,11 @@ def read_commit(project: Project) -> str | None:
     """Return the commit of this checkout or image, with "-dirty" if tracked files differed from it."""
     if image := os.environ.get(IMAGE_VARIABLE):
         return image.split()[-1]
-    command = ["git", "-C", str(project.root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    words = ("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
+        return ask_git(project.root, *words, timeout_s=10).strip()
+    except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip() if answer.returncode == 0 else None
 
 
 CORES = "sys/devices/system/cpu"

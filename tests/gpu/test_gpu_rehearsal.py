@@ -114,7 +114,9 @@ def test_the_packed_folder_is_the_project_as_committed_and_its_size_is_limited(
 ) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "left from before").touch()
-    size = gpu_travel.pack(tmp_path, sys.executable)
+    with monkeypatch.context() as another:
+        another.setenv("GIT_DIR", str(tmp_path / "another repository"))
+        size = gpu_travel.pack(tmp_path, sys.executable)
     listed = subprocess.run(["git", "ls-files", "runner", "tools"], cwd=ROOT, capture_output=True, text=True)
     committed = [name for name in listed.stdout.split("\n") if name and (ROOT / name).exists()]
     assert len(committed) > 50 and size < gpu_travel.LIMIT_BYTES
@@ -123,6 +125,10 @@ def test_the_packed_folder_is_the_project_as_committed_and_its_size_is_limited(
     assert subprocess.run(["sh", "-n", tmp_path / "day.sh"]).returncode == 0
     monkeypatch.setattr(gpu_travel, "LIMIT_BYTES", 2**20)
     with pytest.raises(gpu_travel.CannotPack, match="1 MiB may be sent"):
+        gpu_travel.pack(tmp_path, sys.executable)
+    (tmp_path / "project").rename(tmp_path / "elsewhere")
+    (tmp_path / "project").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
         gpu_travel.pack(tmp_path, sys.executable)
 
 

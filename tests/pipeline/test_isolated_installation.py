@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import PATIENT, PROJECT, ROOT, TINY, by_cell, run_runner
 from copied import add_framework
-from installed import make, marker, pin, wheel
+from installed import command, make, marker, pin, wheel
 
+from runner import compare
+from runner.cluster import away
 from runner.environments import installers
 from runner.environments.definition import read
 from runner.project import Project
@@ -70,6 +73,41 @@ def test_an_environment_is_made_under_any_settings_of_pip_and_python_and_asks_wh
     assert marker(project, "mine").exists()
     assert (read(project, "mine", "cpu").site_packages / "asked.py").is_file()
     assert not any((tmp_path / name).exists() for name in ("target", "prefix", "root"))
+
+
+def test_an_environment_is_made_in_a_folder_with_modules_of_the_names_that_it_needs(
+    project: Project, hostile: dict[str, str], tmp_path: Path
+) -> None:
+    """As in a clone of PyTorch, which has a folder `torch`."""
+    python, *words = command(project, "mine")
+    places = {"PIP_FIND_LINKS": str(tmp_path / "wheels"), "PIP_NO_INDEX": "1", "PATH": without_uv(tmp_path)}
+    done = subprocess.run(
+        [python, "-P", *words],
+        cwd=tmp_path / "poisoned", env=os.environ | places | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + (project.environments / "mine-cpu.log").read_text()
+    assert marker(project, "mine").exists()
+
+
+def test_a_program_of_ours_that_another_one_starts_is_ours_in_any_folder(
+    hostile: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 is that of our program for a word that it does not know; the caller's file ends with 1."""
+    for name in ("runner", "reports"):
+        (tmp_path / "poisoned" / f"{name}.py").write_text(POISON)
+    monkeypatch.chdir(tmp_path / "poisoned")
+    request: Any = SimpleNamespace(project=PROJECT, results=tmp_path / "results")
+    (request.results / "a" / "trials" / "one").mkdir(parents=True)
+    assert compare._measure(["--no-such-option"], PROJECT.root, None) == 2
+    study = away.begin_study(request, ["--no-such-option"], "a", "node")
+    printed = study.communicate()[0]
+    assert study.end() == 2, printed
+    away.report_types(request, ["a"])
+    words = ["import", "net.py:make_model", "--out", str(tmp_path / "net.json")]
+    importing = [sys.executable, "-P", "-m", "workloads", *words]
+    assert subprocess.run(importing, env=build_environment(os.environ, ROOT)).returncode == 2
+    told = capfd.readouterr()
+    assert "a file of the caller was imported" not in told.out + told.err
 
 
 @pytest.mark.parametrize("home", [True, False], ids=["the user's file", "PIP_CONFIG_FILE"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, TINY, by_cell
-from copied import run_in
+from copied import copy_project, run_in, without_reports
 
 NUMPY = (*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here", "--window", "0.3")
 
@@ -57,3 +57,30 @@ def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Pa
     shutil.move(tmp_path / "moved", results)
     done = run_in(lean, *NUMPY, *asked, "--results", results)
     assert done.returncode in (0, 1) and len(by_cell(results)) == 2
+
+
+def test_code_that_changes_in_mid_run_ends_it_and_the_same_command_measures_anew(tmp_path: Path) -> None:
+    """As by `git pull` in a long run: what comes after it is another trial, even the one at work."""
+    project, results = copy_project(tmp_path / "project"), tmp_path / "results"
+    without_reports(project)
+    asked = (*NUMPY, "--batch-size", "256", "512", "--epochs", "1", "--results", str(results))
+    with subprocess.Popen(
+        [sys.executable, "-m", "runner", *asked],
+        cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as run:  # fmt: skip
+        assert run.stdout and run.stderr
+        for line in run.stdout:
+            if line.startswith("numpy"):  # the first trial's row
+                break
+        run.send_signal(signal.SIGSTOP)
+        adapter = project / "adapters" / "numpy" / "adapter.py"
+        adapter.write_text(f"{adapter.read_text()}\nADDED = 1\n")
+        run.send_signal(signal.SIGCONT)
+        printed, told = run.communicate(timeout=120)
+    assert run.returncode == 1, printed + told
+    (line,) = told.splitlines()
+    assert line.startswith(f"runner: {adapter}: changed during the run, and later trials would be recorded as")
+    assert len(list(results.glob("trials/*/result.json"))) == 1
+    done = run_in(project, *asked)
+    assert done.returncode in (0, 1) and "made from the trial's files" not in done.stdout
+    assert len(list(results.glob("trials/*/result.json"))) == 3

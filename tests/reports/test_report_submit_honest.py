@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -202,7 +203,8 @@ def test_the_ci_job_checks_what_a_pull_request_brings_and_takes_no_labels_from_i
         git("add", "submissions")
         git("commit", "--quiet", "--allow-empty", "--message", "results")
         command = ["bash", str(tmp_path / ".ci" / "submissions"), "target", "--rerun", "0"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        other = os.environ | {"GIT_DIR": str(tmp_path / "another repository")}
+        done = subprocess.run(command, env=other, capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()[-1]
 
     git("init", "--quiet")

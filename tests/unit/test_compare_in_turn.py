@@ -10,6 +10,8 @@ from conftest import ROOT
 from copied import git
 
 from runner import compare
+from runner.environments.images import read_commit_time
+from runner.machine.description import read_commit
 from runner.project import Project
 from runner.request.parser import BadInput
 
@@ -86,3 +88,20 @@ def test_git_variables_of_the_callers_shell_name_no_other_repository(
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
     asked = compare.parse_runs_in_turn(["first", "second", *NUMPY], project)
     assert asked.sides[0].commit
+
+
+def test_the_commit_of_a_figure_and_its_time_are_those_of_the_checkout_and_of_no_other_repository(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook of another repository sets these variables; a copy without history may lie in a folder of another one."""
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--date", "2001-01-01", "--message", "of another repository")
+    copy = Project.at(tmp_path / "copy")
+    copy.root.mkdir()
+    assert read_commit(copy) is None and read_commit_time(copy) == 0
+    commit, moment = read_commit(project), int(git(project.root, "log", "-1", "--format=%ct"))
+    assert commit == git(project.root, "rev-parse", "--short=12", "HEAD")
+    for name, place in (("GIT_DIR", tmp_path / ".git"), ("GIT_WORK_TREE", tmp_path)):
+        monkeypatch.setenv(name, str(place))
+    assert read_commit(project) == commit
+    assert read_commit_time(project) == read_commit_time(project, "second") == moment

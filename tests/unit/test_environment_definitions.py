@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from errno import ENOSPC
+from errno import EBUSY, ENOSPC
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -167,6 +167,47 @@ def test_an_environment_that_cannot_be_written_fails_alone_and_says_why(
     monkeypatch.setattr(Project, "of_this_code", lambda: Project(PROJECT.root, tmp_path / "file" / "envs"))
     assert environments.main(["cpu", "mxnet"]) == 1
     assert capsys.readouterr().err == f"mxnet: failed: {tmp_path}/file/envs: Not a directory\n"
+
+
+def make_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an environment be made of what is in its folder already."""
+    monkeypatch.setattr(venv, "install", lambda environment, *_: environment.folder.mkdir(exist_ok=True))
+    monkeypatch.setattr(venv, "find_interpreter", lambda *_: "python")
+
+
+def test_an_outdated_environment_behind_a_link_is_left_as_it_is_and_a_ready_one_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its old modules would count as those of the new one."""
+    make_nothing(monkeypatch)
+    environment = definition.read(Project(PROJECT.root, tmp_path), "numpy", "cpu")
+    kept = tmp_path / "kept"
+    (kept / "bin").mkdir(parents=True)
+    for name in ("bin/python", "stale.py", ".complete"):
+        (kept / name).write_text("of an earlier definition\n")
+    environment.folder.symlink_to(kept)
+    with pytest.raises(InstallationFailed, match=f"^{environment.folder} is a link to an environment .* outdated.*"):
+        venv.make(environment, print)
+    assert (kept / ".complete").read_text() == "of an earlier definition\n" and (kept / "stale.py").exists()
+    (kept / ".complete").write_text(f"{environment.digest}\n")
+    venv.make(environment, print)
+    assert environment.state == "ready"
+
+
+def test_an_environment_that_cannot_be_emptied_is_not_made_on_top_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise OSError(EBUSY, "Device or resource busy", f"{folder}/lib")
+
+    make_nothing(monkeypatch)
+    monkeypatch.setattr("runner.environments.venv.shutil.rmtree", refuse)
+    environment = definition.read(Project(PROJECT.root, tmp_path), "numpy", "cpu")
+    environment.folder.mkdir()
+    with pytest.raises(InstallationFailed, match=f"^{environment.folder}/lib: Device or resource busy$"):
+        venv.make(environment, print)
+    assert environment.state == "not made"
 
 
 def test_a_definition_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:

@@ -10,12 +10,16 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from conftest import PROJECT, ROOT, make_spec
 
 from runner import family
+from runner.batch_size.memory_limit import compute_host_limit_bytes
+from runner.doctor.command import collect_findings
+from runner.doctor.machine import State
 from runner.family import PREFIX, MemoryGroup
 from runner.launch import Local
 from runner.machine import description
@@ -25,7 +29,7 @@ from workloads import control_groups
 from workloads.control_groups import CGROUPS
 from workloads.records.job import Job, Kind
 
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 
 
 @pytest.fixture
@@ -98,6 +102,19 @@ def test_no_more_cores_are_used_and_no_more_memory_is_promised_than_allowed(
     assert memory.find_capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
     described = description.describe(PROJECT, "cpu", [])
     assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
+
+
+def test_what_a_control_group_holds_already_is_not_available(
+    groups: Callable[[dict[str, str], str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container of 8 GiB in which a notebook holds 7 GiB, on a machine with more."""
+    free = SimpleNamespace(total=64 * GIB, available=60 * GIB)
+    monkeypatch.setattr("runner.machine.description.psutil.virtual_memory", lambda: free)
+    stat = f"anon {6 * GIB}\ninactive_file {GIB // 2}\n"
+    groups({"memory.max": f"{8 * GIB}\n", "memory.current": f"{7 * GIB}\n", "memory.stat": stat}, "0::/\n")
+    assert compute_host_limit_bytes(tmp_path, stored=False) == round(0.85 * 1.5 * GIB)
+    said = next(each for each in collect_findings(PROJECT, tmp_path, tmp_path) if each.name == "memory")
+    assert said.state is State.WARNING and said.text.startswith("1,536 MiB available of 65,536 MiB")
 
 
 def test_half_a_core_counts_as_one(groups: Callable[[dict[str, str], str], None]) -> None:

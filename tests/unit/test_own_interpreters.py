@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,6 @@ def test_one_that_hangs_is_given_up_with_all_that_it_started(tmp_path: Path, mon
 
 
 def test_a_framework_that_does_not_import_or_a_link_that_leads_nowhere_says_why(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     broken = replace(REFEREE, smoke="import numpy; raise OSError('libcudart.so.13: cannot open')")
     with pytest.raises(BadInterpreter, match=r"failed: OSError: libcudart.so.13: cannot open"):
         check(Path(sys.executable), broken, HERE)
@@ -135,6 +134,27 @@ def test_a_path_is_no_part_of_what_an_interpreter_has_and_a_package_is(tmp_path:
     assert one.digest != other.digest
     noisy = script(tmp_path / "python", f'echo "a module was loaded"; exec "{sys.executable}" "$@"')
     assert check(noisy, REFEREE, HERE).packages
+
+
+def test_a_source_tree_that_no_package_lists_counts_by_its_own_version(tmp_path: Path) -> None:
+    """A script puts it on the path. Where a package lists the framework's files, ids stay as they are."""
+
+    def built(name: str, version: str) -> Interpreter:
+        (tmp_path / name / "built").mkdir(parents=True)
+        (tmp_path / name / "built" / "__init__.py").write_text(f"__version__ = {version!r}\n")
+        variables = f'export PYTHONPATH="{tmp_path / name}:$PYTHONPATH"'
+        return check(script(tmp_path / f"{name}.sh", f'{variables}\nexec "{sys.executable}" "$@"'), tree, HERE)
+
+    tree = replace(REFEREE, imports=("built",), smoke="import built")
+    first, again, second = built("a", "2.0+gitA"), built("b", "2.0+gitA"), built("c", "2.0+gitB")
+    assert (first.owned, first.framework_version) == (False, "2.0+gitA")
+    assert first.digest == again.digest != second.digest
+    source, packages = tmp_path / "a" / "built" / "__init__.py", first.launcher().packages
+    assert packages and source in packages.files and packages.digest() == first.digest
+    source.write_text("__version__ = '2.0+gitB'\n")  # rebuilt during a run
+    assert packages.digest() == second.digest
+    installed = check(Path(sys.executable), REFEREE, HERE)
+    assert installed.owned and installed.digest == replace(installed, framework_version="other").digest
 
 
 def test_the_callers_python_variables_are_not_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

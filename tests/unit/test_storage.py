@@ -10,11 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import PROJECT, make_spec
+from conftest import PROJECT, ROOT, make_spec, varied
 
-from runner.launch import Local, Unavailable
+from runner.environments import watch
+from runner.environments.code import code_digest
+from runner.launch import Local, Packages, Unavailable
+from runner.project import Project
 from runner.storage import CannotGoOn, Storage, estimate_needed_bytes
-from workloads.records.job import InputFile
+from workloads.records.job import ROOMS, InputFile, Kind
 
 MIB = 2**20
 SPEC = make_spec(inputs={"order": InputFile("inputs/order.npy", "0"), "weights": InputFile("inputs/weights.npz", "0")})
@@ -92,6 +95,68 @@ def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> Non
     results.mkdir()  # another one of its name, as a trial at work may make it
     with pytest.raises(CannotGoOn, match="removed"):
         storage.need(SPEC, UNAVAILABLE)
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Project:
+    """A copy of the code that workers run, without byte code."""
+    for room in ("workloads", "adapters"):
+        shutil.copytree(ROOT / room, tmp_path / "code" / room, ignore=shutil.ignore_patterns("__pycache__", "data"))
+    return Project.at(tmp_path / "code")
+
+
+def test_code_or_packages_that_change_in_mid_run_end_it_and_what_means_the_same_does_not(
+    results: Path, tmp_path: Path, code: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, marker = Storage(results), tmp_path / ".complete"
+    python = tmp_path / "python"
+    for path, text in ((marker, "packages"), (python, "")):
+        path.write_text(text)
+    computed: list[str] = []
+    monkeypatch.setattr(watch, "code_digest", lambda project, name: computed.append(name) or code_digest(project, name))
+    here = Local(str(python), {}, code, packages=Packages((marker,), marker.read_text))
+    spec = varied(SPEC, digest=f"packages-{code_digest(code, 'numpy')}")
+    adapter = code.root / "adapters" / "numpy" / "adapter.py"
+    text = adapter.read_text()
+
+    def need() -> None:
+        storage.whole(spec, here)
+
+    need()
+    need()
+    assert computed == ["numpy"], "digests are computed again although no file changed"
+    for meaning_the_same in (f"{text}\n# a comment\n", text):
+        adapter.write_text(meaning_the_same)
+        need()
+    (code.root / "adapters" / "pytorch" / "layers.py").write_text("of another framework")
+    need()
+    for changed in (f"{text}\nADDED = 1\n", f"{text}\ndef half_writ"):
+        adapter.write_text(changed)
+        with pytest.raises(CannotGoOn, match=rf"^{adapter}: changed during the run") as told:
+            need()
+        assert "\n" not in str(told.value)
+    adapter.write_text(text)
+    need()
+    marker.write_text("other packages")
+    with pytest.raises(CannotGoOn, match=rf"^{marker}: changed during the run"):
+        need()
+    with pytest.raises(CannotGoOn, match=r"^the code or the packages of numpy: changed"):
+        Storage(results).whole(spec, here)  # between the plan and the first trial
+
+
+@pytest.mark.parametrize(("kind", "aside"), [(Kind.TRIAL, "attempts/{id}-1"), (Kind.STEPS, "steps/{id}-1-1")])
+def test_an_attempt_during_which_the_packages_changed_is_put_aside_and_no_result_is_made_of_it(
+    kind: Kind, aside: str, tmp_path: Path
+) -> None:
+    python, marker = tmp_path / "python", tmp_path / ".complete"
+    for path in (python, marker):
+        path.write_text("other packages")
+    spec, here = make_spec(), Local(str(python), {}, PROJECT, packages=Packages((marker,), marker.read_text))
+    folder = tmp_path / ROOMS[kind] / (spec.id if kind is Kind.TRIAL else f"{spec.id}-1")
+    folder.mkdir(parents=True)
+    with pytest.raises(CannotGoOn, match="changed during the run"):
+        Storage(tmp_path).whole(spec, here, folder, kind)
+    assert not folder.exists() and (tmp_path / aside.format(id=spec.id)).is_dir()
 
 
 def test_a_full_disk_or_quota_is_named_with_the_folder(results: Path) -> None:
