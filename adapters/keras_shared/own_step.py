@@ -52,6 +52,7 @@ class OwnStepAdapter(KerasAdapter):
         self.drop("training")
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
+        own = model is not None
         if model is None:
             generators = map(keras.random.SeedGenerator, count(1000 * seed))
             entering = keras.Input(workload.input_shape, name="images.")
@@ -63,7 +64,7 @@ class OwnStepAdapter(KerasAdapter):
         self.optimizer = LossScaleOptimizer(self.inner, LOSS_SCALE, NEVER) if self.scales else self.inner
         self.optimizer.build(model.trainable_variables)
         self.cross_entropy = LOSSES[workload.loss]()
-        self.training = Training(model, workload, self.optimizer, self.inner)
+        self.training = Training(model, workload, self.optimizer, self.inner, own)
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[float]:
         if self.fits:

@@ -23,9 +23,10 @@ Batch = tuple[Any, Any]  # images, uint8 (n, h, w, c), and labels, int32 (n,)
 
 
 class Training:
-    """A compiled Keras model around `network`, which takes rescaled images; this one takes them as uint8.
+    """A compiled Keras model of `network`, which takes rescaled images; this one takes them as uint8.
 
-    Nothing but what `compile` decides by default decides how a step executes.
+    `own`: the network is a user's, and stays a model of its own inside. Nothing but what `compile` decides by default
+    decides how a step executes.
     """
 
     def __init__(
@@ -34,9 +35,11 @@ class Training:
         workload: Workload,
         rule: keras.optimizers.Optimizer,
         inner: keras.optimizers.Optimizer,
+        own: bool,
     ) -> None:
         entering = keras.Input(workload.input_shape, dtype="uint8", name="bytes.")
-        self.model = keras.Model(entering, network(Scaled(workload.scale, name="scaled.")(entering)))
+        scaled = Scaled(workload.scale, name="scaled.")(entering)
+        self.model = keras.Model(entering, network(scaled)) if own else extend(network, entering, scaled)
         self.model.compile(optimizer=rule, loss=LOSSES[workload.loss]())
         self.inner, self.last_rate = inner, float("nan")  # equal to none
         self.keeps_last = False
@@ -87,6 +90,18 @@ class Training:
             callbacks=[losses, *changing],
         )
         return losses.values.tolist()
+
+
+def extend(network: keras.Model, entering: Any, scaled: Any) -> keras.Model:
+    """Return a model from `entering` over `scaled`, made of it, and the layers of `network`, which both models share.
+
+    A model inside of a model would cost eager Keras a tenth of a small step (docs/evidence/loops.md).
+    """
+
+    def call(layer: keras.layers.Layer, *arguments: Any, **options: Any) -> Any:
+        return layer(*keras.tree.map_structure(lambda x: scaled if x is entering else x, arguments), **options)
+
+    return keras.models.clone_model(network, entering, clone_function=lambda layer: layer, call_function=call)
 
 
 def refuse_any_parts(part: int | None) -> None:
