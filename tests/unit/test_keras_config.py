@@ -138,6 +138,38 @@ def test_a_model_that_rescales_its_pixels_gets_them_as_they_are(tmp_path: Path) 
     assert workload.layers[0] == Normalise("rescale", (2.0,), (2.0,))
 
 
+def operation(kind: str, name: str, entering: str, number: float) -> dict[str, Any]:
+    """A function of keras.ops of a tensor and a number, as Keras writes it."""
+    calls = [{"args": [tensor(entering), number], "kwargs": {}}]
+    return layer(kind, name, module="keras.src.ops.numpy") | {"config": {"name": name}, "inbound_nodes": calls}
+
+
+@for_each(
+    "operations",
+    [
+        (operation("TrueDivide", "divide", "images", 255.0),),
+        (operation("TrueDivide", "divide", "images", 127.5), operation("Subtract", "minus", "divide", 1.0)),
+        (operation("Subtract", "minus", "images", 127.5), operation("Multiply", "times", "minus", 1 / 127.5)),
+        (layer("Identity", "same", "images"), operation("TrueDivide", "divide", "same", 255.0)),
+    ],
+)
+def test_a_model_that_rescales_its_pixels_by_operations_gets_them_as_they_are(
+    operations: tuple[dict[str, Any], ...], tmp_path: Path
+) -> None:
+    last = operations[-1]["name"]
+    rescaled = functional(*operations, layer("Flatten", "flat", last), SMALL[3])
+    workload = networks.find(str(write(tmp_path, rescaled)))
+    assert workload.scale == 1
+    assert any(isinstance(each, Normalise) for each in workload.layers)
+
+
+def test_a_number_behind_the_first_layer_with_weights_does_not_rescale_the_pixels(tmp_path: Path) -> None:
+    later = functional(
+        SMALL[0], operation("Multiply", "times", "conv", 0.5), layer("Flatten", "flat", "times"), SMALL[3]
+    )
+    assert networks.find(str(write(tmp_path, later))).scale == 1 / 255
+
+
 def test_weights_of_a_file_are_those_of_the_layers(tmp_path: Path) -> None:
     imported = networks.find_imported(str(save(tmp_path, functional(*SMALL), VARIABLES)))
     assert imported.weights is not None

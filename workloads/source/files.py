@@ -25,7 +25,7 @@ from .keras_layers import merge_notes
 from .keras_origin import make_origin
 from .keras_weights import read_variables
 from .onnx_file import read_onnx
-from .vocabulary import INPUT, ImportRefused
+from .vocabulary import IDENTITY, INPUT, RESHAPE, SCALE, SHIFT, ImportRefused
 
 KERAS, JSON, ONNX = ".keras", ".json", ".onnx"
 NPZ = ".npz"
@@ -35,6 +35,8 @@ CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"  
 MOST_BYTES = 1 << 26  # of a configuration
 WRITTEN = "batchwise-network"  # the first key of a file that `write` made
 MOST_TIMES = 16  # that weights are larger than the file that holds them, whose own are not compressed
+RESCALING = {"normalise", SCALE, SHIFT}  # operators that a model begins with if it rescales its pixels itself
+MOVING = {"resize", IDENTITY, RESHAPE}  # operators before them that leave the range of the pixels as it is
 # Errors that a foreign file may raise when it is unpacked, or read as a network.
 BROKEN = (
     OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError, EOFError,
@@ -227,8 +229,9 @@ def choose_scale(graph: KerasGraph) -> float:
     name = next(node.name for node in graph.nodes if node.operator == INPUT)
     while True:
         users = [node for node in graph.nodes if name in node.inputs]
-        if [node.operator for node in users] != ["resize"]:
-            return 1.0 if {node.operator for node in users} == {"normalise"} else 1 / 255
+        operators = {node.operator for node in users}
+        if len(users) != 1 or not operators <= MOVING:
+            return 1.0 if operators and operators <= RESCALING else 1 / 255
         name = users[0].name
 
 
