@@ -78,14 +78,36 @@ def function_of(path: Path, name: str) -> Callable[[int], Any]:
 
 
 def call_maker(make_model: Callable[..., Any], classes: int) -> Any:
-    """Return what the function makes. It gets the number of classes if it takes an argument by position."""
+    """Return what the function makes. A parameter that is named after the classes gets their number, else the first
+    one by position if it has no default. A default is the user's own choice: another parameter keeps it.
+    """
     try:
-        parameters = inspect.signature(make_model).parameters.values()
+        parameters = _list_parameters(make_model)
     except ValueError:  # a function in C says nothing
         return make_model(classes)
-    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    takes = any(each.kind in (*by_position, inspect.Parameter.VAR_POSITIONAL) for each in parameters)
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for each in parameters:
+        if each.kind in by_name and _is_of_classes(each):
+            return make_model(**{each.name: classes})
+    others = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    first = next((each for each in parameters if each.kind not in others), None)
+    takes = first is not None and (first.default is first.empty or _is_of_classes(first))
     return make_model(classes) if takes else make_model()
+
+
+def _list_parameters(make_model: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a call. A class is asked for those of `__init__`: bases such as Keras' hide them.
+
+    Raises ValueError for a function in C.
+    """
+    if not isinstance(make_model, type):
+        return list(inspect.signature(make_model).parameters.values())
+    return list(inspect.signature(make_model.__init__).parameters.values())[1:]  # type: ignore[misc]
+
+
+def _is_of_classes(parameter: inspect.Parameter) -> bool:
+    """True for names such as `classes`, `num_classes` and `n_class`, not for `class_token`."""
+    return parameter.name.lower().rstrip("_").endswith(("class", "classes"))
 
 
 def without_layers(own: OwnCode) -> Workload:

@@ -43,8 +43,8 @@ class KerasSource(SourceVerbs):
         make_model = function_of(path, function)
 
         @wraps(make_model)
-        def make_logits(*arguments: int) -> keras.Model:
-            return without_last_activation(make_model(*arguments))
+        def make_logits(*arguments: int, **named: int) -> keras.Model:
+            return without_last_activation(make_model(*arguments, **named))
 
         return make_logits
 

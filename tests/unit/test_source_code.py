@@ -280,3 +280,30 @@ def test_a_function_gets_the_classes_if_it_takes_an_argument() -> None:
     assert call_maker(lambda: "made", 3) == "made"
     assert call_maker(lambda *, pretrained=False: pretrained, 3) is False
     assert call_maker(lambda *more: more, 3) == (3,)
+    assert call_maker(lambda width=64, num_classes=10: (width, num_classes), 3) == (64, 3)
+    assert call_maker(lambda *, n_class=10: n_class, 3) == 3
+    assert call_maker(lambda classes=10, /: classes, 3) == 3
+
+
+def test_a_parameter_with_another_default_keeps_it() -> None:
+    assert call_maker(lambda width=64: width, 3) == 64
+    assert call_maker(lambda pretrained=False, **more: pretrained, 3) is False
+    assert call_maker(lambda class_token=True, *more: (class_token, more), 3) == (True, ())
+    with pytest.raises(TypeError, match="channels"):
+        call_maker(lambda channels, classes: (channels, classes), 3)
+
+
+def test_a_class_gets_the_classes_by_what_its_init_takes_whatever_its_bases_take() -> None:
+    class Base:
+        def __new__(cls, *arguments: Any, **named: Any) -> Any:
+            return super().__new__(cls)
+
+    class Net(Base):
+        def __init__(self, width: int = 64) -> None:
+            self.width = width
+
+    class Head(Base):
+        def __init__(self, classes: int) -> None:
+            self.classes = classes
+
+    assert call_maker(Net, 3).width == 64 and call_maker(Head, 3).classes == 3
