@@ -151,8 +151,8 @@ def test_a_run_traces_the_file_alone_and_an_import_traces_it_with_those_next_to_
     ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
     shape = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(tmp_path / "kept.json")]
     assert import_model.main([f"{file}:make_model", *shape]) == 0
-    alone, beside = traced
-    assert alone["beside"] == [file.name] and alone["file"] != str(file)
+    alone, beside, once_more = traced
+    assert alone["beside"] == once_more["beside"] == [file.name] and alone["file"] != str(file)
     assert beside["file"] == str(file) and {file.name, "blocks.py"} <= set(beside["beside"])
 
 
@@ -165,6 +165,27 @@ def test_a_file_that_needs_its_neighbours_is_told_that_a_run_takes_it_without_th
     )
     with pytest.raises(parser.BadInput, match="No module named 'blocks'; a run takes the file without those next to"):
         ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
+
+
+def test_code_that_loads_a_file_next_to_it_is_kept_without_its_origin_which_no_run_could_make(
+    file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, out = "make_model: FileNotFoundError: No such file: 'weights.pt'", tmp_path / "net.json"
+    (tmp_path / "weights.pt").write_bytes(b"trained")
+
+    def run(importer: Importer, local: Local, framework: str, folder: Path, option: str) -> None:
+        asked = json.loads((folder / REQUEST_FILE).read_text())
+        has_weights = Path(asked["file"]).with_name("weights.pt").exists()
+        write_trace(folder, **({} if has_weights else {"refused": said}))
+
+    monkeypatch.setattr(Importer, "_run", run)
+    words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
+    assert import_model.main([f"{file}:make_model", *words]) == 0
+    missing = f"my_net.py makes no model without the files next to it: {said}"
+    assert json.loads(out.read_text())["origin"] == {"missing": missing}
+    request = ask(tmp_path, "--workload", out, "--dataset", "digits")
+    assert f"{NOT_COMPARED}: {missing}" in capsys.readouterr().err
+    assert request.imported is not None and request.imported.weights is not None
 
 
 def test_images_that_are_smaller_than_the_models_input_are_stored_at_its_size(
