@@ -112,7 +112,7 @@ def _is_of_classes(parameter: inspect.Parameter) -> bool:
 
 def without_layers(own: OwnCode) -> Workload:
     """Return the input, the scale and the loss of the trial; only the code knows the layers between."""
-    loss: Loss = "softmax-cross-entropy" if own.classes > 1 else "binary-cross-entropy"
+    loss: Loss = "softmax-cross-entropy" if own.outputs > 1 else "binary-cross-entropy"
     return Workload(MODULE, "", own.input_shape, (), own.scale, loss)
 
 
@@ -127,9 +127,12 @@ def make_checked(
     _refuse_other_class(model, model_class, own.function)
     logits = predict(model)
     _refuse_other_class(logits, logits_class, "the model")
-    if tuple(logits.shape) != (PROBED, own.classes):
+    if tuple(logits.shape) != (PROBED, own.outputs):
         shape = tuple(logits.shape)
-        raise ValueError(f"the model returns {shape} for {PROBED} images, the data have {own.classes} classes")
+        needed = (
+            f"the data have {own.classes} classes" if own.logits is None else f"its import gives {own.logits} logits"
+        )
+        raise ValueError(f"the model returns {shape} for {PROBED} images, {needed}")
     return model
 
 

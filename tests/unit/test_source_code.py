@@ -274,6 +274,13 @@ def test_initial_weights_are_a_condition_and_part_of_an_id() -> None:
     assert setting.describe(make_spec(initial=OWN)) == "the source's own"
 
 
+def test_an_import_keeps_the_classes_that_the_function_got_and_the_logits_that_it_gave(tmp_path: Path) -> None:
+    write_trace(tmp_path)
+    code = OwnCode("pytorch", "net.py", "make_model", "0" * 12, 9, (8, 8, 1))
+    origin = read_traced(tmp_path, code, b"", "net").origin
+    assert origin is not None and (origin.source.code.classes, origin.source.code.logits) == (9, 10)
+
+
 def test_parameters_that_were_lost_on_the_way_are_refused(tmp_path: Path) -> None:
     code = OwnCode("pytorch", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
     write_trace(tmp_path, parameters=2000)
