@@ -119,6 +119,22 @@ def test_what_cannot_be_imported_is_one_line_and_nothing_is_started(
     assert not results.exists()
 
 
+def test_code_is_not_imported_outside_of_a_container_by_a_run_whose_workers_have_one(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(*_: object) -> None:
+        raise AssertionError("an interpreter was started")
+
+    monkeypatch.setattr(Importer, "_launcher", start)
+    words = ["--workload", f"{file}:make_model", "--dataset", "digits", "--results", str(tmp_path / "r")]
+    assert main([*words, "--isolation", "docker"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (
+        f"python -m workloads import {file}:make_model --from pytorch --out my_net.json, then give --workload" in line
+    )
+    assert f"--model pytorch={file}:make_model" in line and not (tmp_path / "r").exists()
+
+
 def test_a_refusal_of_the_trace_is_one_line_with_the_other_way_to_train_the_model(
     file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
