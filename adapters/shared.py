@@ -70,7 +70,7 @@ def function_of(path: Path, name: str) -> Callable[[int], Any]:
     module.__file__ = str(path)
     sys.modules[MODULE] = module
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
     except SystemExit as error:
         raise RuntimeError(f"the file ends the program: SystemExit: {error}") from error
     function: Callable[[int], Any] = getattr(module, name)
