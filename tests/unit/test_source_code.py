@@ -18,9 +18,10 @@ from runner import import_model
 from runner.__main__ import main
 from runner.launch import Local
 from runner.request import cli, inputs, own_data, parser
+from runner.request.plan import build_plan
 from runner.request.source_code import NOT_COMPARED, Importer, name_workload
 from workloads.conditions import SETTINGS
-from workloads.records.job import DRAWN, OWN, InputFile
+from workloads.records.job import DRAWN, OWN, InputFile, Installation, TrialSpec
 from workloads.records.network import OwnCode
 from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS, SourceMap
 from workloads.source.graph import ImportRefused
@@ -243,7 +244,7 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     assert SourceMap.read(kept.results / written[SOURCE].path).initial == DRAWN  # the model gets the kept weights
     file.write_text(CODE + "\n")
     (line,) = tell_unproven()
-    changed = f"{file} was changed after the import; import the model again"
+    changed = "my_net.py was changed after the import; import the model again"
     assert line == f"runner: --workload {out}: {NOT_COMPARED}: {changed}"
     file.unlink()
     (line,) = tell_unproven()
@@ -258,6 +259,27 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     out.write_text(json.dumps(data))
     (line,) = tell_unproven()
     assert line.endswith("net.json does not name the model's file; import the model again")
+
+
+def test_a_trial_keeps_why_its_network_is_compared_with_no_model_and_its_id_does_not_count_it(
+    file: Path, tmp_path: Path, traced: list[Any]
+) -> None:
+    def plan_one(*words: object) -> TrialSpec:
+        request = ask(tmp_path, "--dataset", "digits", "--batch-size", 8, *words)
+        installed = {"pytorch": Installation("venv", "tests")}
+        return next(iter(build_plan(request, installed, range(1), {}).trials))
+
+    out = tmp_path / "net.json"
+    words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
+    assert import_model.main([f"{file}:make_model", *words]) == 0
+    proven = plan_one("--workload", out, "--initial", DRAWN)
+    file.write_text(CODE + "\n")
+    changed = plan_one("--workload", out, "--initial", DRAWN)
+    assert (proven.unproven, changed.unproven) == (
+        "", "my_net.py was changed after the import; import the model again",
+    )  # fmt: skip
+    assert changed == proven and changed.id == proven.id
+    assert plan_one("--workload", out, "--model", f"pytorch={file}:make_model").unproven == ""
 
 
 def test_every_repeat_starts_from_the_sources_own_weights_or_from_drawn_ones(

@@ -169,7 +169,7 @@ def _refuse_code(origin: Origin) -> Origin | str:
     try:
         _read_keras(origin.path, origin.code)
     except ImportRefused as error:
-        return f"{origin.path}: {error}"
+        return f"{origin.path.name}: {error}"
     return origin
 
 
