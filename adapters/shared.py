@@ -70,7 +70,7 @@ def function_of(path: Path, name: str) -> Callable[[int], Any]:
     module.__file__ = str(path)
     sys.modules[MODULE] = module
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
+        exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
     except SystemExit as error:
         raise RuntimeError(f"the file ends the program: SystemExit: {error}") from error
     function: Callable[[int], Any] = getattr(module, name)
@@ -78,19 +78,41 @@ def function_of(path: Path, name: str) -> Callable[[int], Any]:
 
 
 def call_maker(make_model: Callable[..., Any], classes: int) -> Any:
-    """Return what the function makes. It gets the number of classes if it takes an argument by position."""
+    """Return what the function makes. A parameter that is named after the classes gets their number, else the first
+    one by position if it has no default. A default is the user's own choice: another parameter keeps it.
+    """
     try:
-        parameters = inspect.signature(make_model).parameters.values()
+        parameters = _list_parameters(make_model)
     except ValueError:  # a function in C says nothing
         return make_model(classes)
-    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    takes = any(each.kind in (*by_position, inspect.Parameter.VAR_POSITIONAL) for each in parameters)
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    for each in parameters:
+        if each.kind in by_name and _is_of_classes(each):
+            return make_model(**{each.name: classes})
+    others = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    first = next((each for each in parameters if each.kind not in others), None)
+    takes = first is not None and (first.default is first.empty or _is_of_classes(first))
     return make_model(classes) if takes else make_model()
+
+
+def _list_parameters(make_model: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a call. A class is asked for those of `__init__`: bases such as Keras' hide them.
+
+    Raises ValueError for a function in C.
+    """
+    if not isinstance(make_model, type):
+        return list(inspect.signature(make_model).parameters.values())
+    return list(inspect.signature(make_model.__init__).parameters.values())[1:]  # type: ignore[misc]
+
+
+def _is_of_classes(parameter: inspect.Parameter) -> bool:
+    """True for names such as `classes`, `num_classes` and `n_class`, not for `class_token`."""
+    return parameter.name.lower().rstrip("_").endswith(("class", "classes"))
 
 
 def without_layers(own: OwnCode) -> Workload:
     """Return the input, the scale and the loss of the trial; only the code knows the layers between."""
-    loss: Loss = "softmax-cross-entropy" if own.classes > 1 else "binary-cross-entropy"
+    loss: Loss = "softmax-cross-entropy" if own.outputs > 1 else "binary-cross-entropy"
     return Workload(MODULE, "", own.input_shape, (), own.scale, loss)
 
 
@@ -105,9 +127,12 @@ def make_checked(
     _refuse_other_class(model, model_class, own.function)
     logits = predict(model)
     _refuse_other_class(logits, logits_class, "the model")
-    if tuple(logits.shape) != (PROBED, own.classes):
+    if tuple(logits.shape) != (PROBED, own.outputs):
         shape = tuple(logits.shape)
-        raise ValueError(f"the model returns {shape} for {PROBED} images, the data have {own.classes} classes")
+        needed = (
+            f"the data have {own.classes} classes" if own.logits is None else f"its import gives {own.logits} logits"
+        )
+        raise ValueError(f"the model returns {shape} for {PROBED} images, {needed}")
     return model
 
 

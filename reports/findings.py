@@ -13,6 +13,7 @@ from workloads.records.checks import list_failed
 from workloads.records.disturbance import find_largest_share
 from workloads.records.job import OWN
 from workloads.records.result import TrialResult
+from workloads.records.source_map import SOURCE
 from workloads.records.status import Status
 
 from . import caveats, headline, order, parity, tables
@@ -137,8 +138,13 @@ def _imported(stored: Stored) -> list[str]:
         say("findings.imported", stored.named, workload=name, proofs=list(proofs.items()))
         for name, proofs in proven.items()
     ]
-    begun = dict.fromkeys(each.spec.task.workload for each in ok if each.spec.task.initial == OWN)
-    return lines + [say("findings.unproven", workload=name) for name in begun if name not in proven]
+    reasons: dict[str, str] = {}
+    for spec in (each.spec for each in ok):
+        imported = spec.unproven or SOURCE in spec.inputs or spec.task.initial == OWN
+        if imported and not spec.task.own_code:
+            reasons[spec.task.workload] = reasons.get(spec.task.workload) or spec.unproven
+    unproven = {name: why for name, why in reasons.items() if name not in proven}
+    return lines + [say("findings.unproven", workload=name, why=why) for name, why in unproven.items()]
 
 
 def _checks(stored: Stored) -> str:

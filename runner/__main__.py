@@ -177,7 +177,7 @@ def train(
         return run_plan(planned(repeats).of_cells(wanted))
 
     first = planned(range(request.study.repeats))
-    session = Session(request, launchers, first.trials, console)
+    session = Session(request, launchers, installed, first.trials, console)
     found = read_trials(request.results)
     with session.referee:
         session.open(found)

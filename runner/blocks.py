@@ -22,7 +22,7 @@ from rich.console import Console
 
 from runner.estimate import estimate_s
 from runner.gate.judge import Gate
-from runner.gate.rounding import find_askable
+from runner.gate.rounding import Installed, find_askable
 from runner.input_files import write_array
 from runner.launch import Launcher
 from runner.progress import Display, format_duration
@@ -37,7 +37,7 @@ from runner.trial import TooLarge
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, main_size, read_blocks
 from workloads.records.checks import CONTENDED_PERCENT
 from workloads.records.files import RESULT_FILE, write_json
-from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Kind, Passes, TrialSpec
+from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Installation, Kind, Passes, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -93,13 +93,15 @@ def describe_input(_: str, array: NDArray[np.int32]) -> InputFile:
     return InputFile("", hashlib.sha256(buffer.getbuffer()).hexdigest())
 
 
-def plan_processes(request: Request, shared: dict[str, InputFile], write: WriteTurns) -> list[TrialSpec]:
+def plan_processes(
+    request: Request, installed: dict[str, Installation], shared: dict[str, InputFile], write: WriteTurns
+) -> list[TrialSpec]:
     """Return the processes in shuffled order, frameworks directly after each other. `shared` are the first repeat's
     inputs.
     """
     study, repeats = request.study, range(request.study.repeats)
     groups = {main_size(group): group for group in study.blocks}
-    plan = build_plan(request, collect_installations(request), repeats, dict.fromkeys(repeats, shared))
+    plan = build_plan(request, installed, repeats, dict.fromkeys(repeats, shared))
     specs = []
     for spec in plan.trials:
         if spec.cell.allocator == ON_DEMAND:
@@ -139,7 +141,7 @@ def plan(request: Request, console: Console) -> None:
     """Print the processes in their order, with estimates."""
     before = read_processes(request.results)
     finished = {find_plan_id(each.spec) for each in before if is_counted(each)}
-    specs = plan_processes(request, {}, describe_input)
+    specs = plan_processes(request, collect_installations(request), {}, describe_input)
     to_run = [spec for spec in specs if find_plan_id(spec) not in finished]
     estimates = estimate_processes_s(request, to_run, before)
     for number, spec in enumerate(specs, start=1):
@@ -171,9 +173,11 @@ class BlockSession(Session):
 
     kind = Kind.BLOCKS
 
-    def __init__(self, request: Request, launchers: Launchers, specs: Sequence[TrialSpec], console: Console) -> None:
-        super().__init__(request, launchers, specs, console)
-        self.gate = BlockGate(request.results, request.project, find_askable(specs, launchers))
+    def __init__(
+        self, request: Request, launchers: Launchers, installed: Installed, specs: Sequence[TrialSpec], console: Console
+    ) -> None:
+        super().__init__(request, launchers, installed, specs, console)
+        self.gate = BlockGate(request.results, request.project, find_askable(installed, launchers))
 
     def account(self, spec: TrialSpec) -> MemoryAccount:
         """Return why nothing is known."""
@@ -218,10 +222,11 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     shared = inputs.write_repeats(request, data, range(1))[0]
-    specs = plan_processes(request, shared, lambda name, array: write_array(request.results, name, array))
+    installed = collect_installations(request)
+    specs = plan_processes(request, installed, shared, lambda name, array: write_array(request.results, name, array))
     names = {spec.id for spec in specs}
     before = read_processes(request.results)
-    session = BlockSession(request, launchers, specs, console)
+    session = BlockSession(request, launchers, installed, specs, console)
     session.known = {each.spec.id: each for each in before if each.spec.id in names and is_counted(each)}
     session.judge(session.known.values())  # judged by this version of the gate
     to_run = [spec for spec in specs if spec.id not in session.known]

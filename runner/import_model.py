@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from runner.machine import description
@@ -18,6 +19,8 @@ from runner.request.source_code import Importer
 from workloads.command_line import CommandLine
 from workloads.datasets import DataError, Dataset, Split
 from workloads.source.files import keep_imported
+from workloads.source.imported import Imported
+from workloads.source.kept import describe_origin
 from workloads.source.vocabulary import ImportRefused
 from workloads.study import Study, StudyError
 
@@ -49,10 +52,26 @@ def import_model(options: argparse.Namespace) -> str:
         )  # fmt: skip
         dataset = Dataset("import", "", 1, 1, options.classes, _refuse_data)
         importer = Importer(project, pythons, "venv", bool(description.list_gpus()), alone=False)
-        imported = importer.import_model(study, dataset)
+        imported = _check_alone(importer.import_model(study, dataset), importer, study, dataset, options.out)
         return keep_imported(imported, options.network, options.out, options.weights)
     except (StudyError, ImportRefused) as error:
         raise BadInput(str(error)) from error
+
+
+def _check_alone(imported: Imported, importer: Importer, study: Study, dataset: Dataset, out: Path) -> Imported:
+    """Return the import, without its origin if the file makes no model without those next to it: a run takes it alone.
+
+    The file is imported once more, unless `out` names no origin anyway.
+    """
+    source = Path(study.workload.rpartition(":")[0])
+    if "missing" in describe_origin(imported, source, out):
+        return imported
+    try:
+        replace(importer, alone=True, known={}).import_model(study, dataset)
+    except BadInput as error:
+        reason = f"{source.name} makes no model without the files next to it: {error.__cause__ or error}"
+        return replace(imported, origin=None, unproven=reason)
+    return imported
 
 
 def _refuse_data(folder: Path) -> tuple[Split, Split]:

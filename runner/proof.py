@@ -47,7 +47,8 @@ def prove_searches(
 ) -> None:
     """Do the same before the first trial of a search, without the memory limit of the search. Raises CannotGoOn."""
     free = [replace(spec, placement=replace(spec.placement, memory_limit_bytes=None)) for spec in specs]
-    prove_imports(free, Gate(request.results, request.project, find_askable(free, launchers)), console)
+    installed = {spec.cell.framework: spec.installation for spec in free}
+    prove_imports(free, Gate(request.results, request.project, find_askable(installed, launchers)), console)
 
 
 def prove_handed_out(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> None:

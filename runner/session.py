@@ -15,7 +15,7 @@ from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
 from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, find_group, lacks_evidence
-from runner.gate.rounding import find_askable
+from runner.gate.rounding import Installed, find_askable
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.progress import Display, format_row
@@ -43,13 +43,15 @@ class Session:
 
     kind = Kind.TRIAL
 
-    def __init__(self, request: Request, launchers: Launchers, specs: Sequence[TrialSpec], console: Console) -> None:
-        """Open a session. `specs` are all trials of the run, or some of each framework."""
+    def __init__(
+        self, request: Request, launchers: Launchers, installed: Installed, specs: Sequence[TrialSpec], console: Console
+    ) -> None:
+        """Open a session. `installed` has all frameworks of the request, `specs` may have no trial of some of them."""
         self.request = request
         self.launchers = launchers
         self.console = console
         self.referee = EndReferee(request.project)
-        self.gate = Gate(request.results, request.project, find_askable(specs, launchers))
+        self.gate = Gate(request.results, request.project, find_askable(installed, launchers))
         self.specs = specs
         self.ids = {spec.id for spec in specs}
         self.storage = Storage(request.results)

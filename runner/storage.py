@@ -139,7 +139,7 @@ def _logits_bytes(results: Path, spec: TrialSpec) -> int:
     as a label: four.
     """
     own, workload = spec.task.own_code, find_trained(spec, results)
-    outputs = own.classes if own else workload.classes if workload else 0
+    outputs = own.outputs if own else workload.classes if workload else 0
     with suppress(KeyError, OSError):  # the worker reports an input that is missing
         return spec.passes.epochs * outputs * (results / spec.inputs[TEST_LABELS].path).stat().st_size
     return 0

@@ -43,8 +43,8 @@ class KerasSource(SourceVerbs):
         make_model = function_of(path, function)
 
         @wraps(make_model)
-        def make_logits(*arguments: int) -> keras.Model:
-            return without_last_activation(make_model(*arguments))
+        def make_logits(*arguments: int, **named: int) -> keras.Model:
+            return without_last_activation(make_model(*arguments, **named))
 
         return make_logits
 
@@ -70,16 +70,12 @@ class KerasSource(SourceVerbs):
     def count_parameters(self) -> int:
         return sum(int(np.prod(variable.shape)) for variable in self.model.trainable_variables)
 
-    def _masking(self) -> list[keras.layers.Layer]:
-        layers = _in_order(self.model)
-        inside = [each for layer in layers if type(layer).__name__ == "MultiHeadAttention" for each in _in_order(layer)]
-        return [layer for layer in layers if type(layer).__name__ in MASKING and layer not in inside]
-
     def list_masks(self, images: Images) -> list[Mask]:
         return [
             Mask(layer.name, find_covered(layer), float(rate))
-            for layer in self._masking()
-            if (rate := next((value for name in RATES if (value := getattr(layer, name, None))), 0.0)) > 0
+            for layer in list_calls(self.model)
+            if type(layer).__name__ in MASKING
+            and (rate := next((value for name in RATES if (value := getattr(layer, name, None))), 0.0)) > 0
         ]
 
     def stop_masks(self) -> None:
@@ -136,9 +132,22 @@ def list_variables(layer: keras.layers.Layer, path: str) -> Iterator[tuple[str, 
         yield from list_variables(part, f"{path}{name}/")
 
 
-def _in_order(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    """Return all parts of the layer, each once: `_flatten_layers` lists those of an inner model backwards."""
-    return list(dict.fromkeys(each for part in layer._layers for each in (part, *_in_order(part))))
+def list_calls(model: keras.Model) -> Iterator[keras.layers.Layer]:
+    """Yield the layers in the order of computation, each once per call, those of a model inside the model in its place.
+
+    Calls by other models are left out. A model of a class of its own has no graph: each of its layers counts once.
+    """
+    graph = getattr(model, "_functional", None) or model
+    called = list(model.layers)
+    if hasattr(graph, "_nodes_by_depth"):
+        numbers = {operation: number for number, operation in enumerate(graph.operations)}
+        depths = [(depth, node.operation) for depth, nodes in graph._nodes_by_depth.items() for node in nodes]
+        called = [each for _, each in sorted(depths, key=lambda call: (-call[0], numbers[call[1]]))]
+    for layer in called:
+        if isinstance(layer, keras.Model):
+            yield from list_calls(layer)
+        elif isinstance(layer, keras.layers.Layer):
+            yield layer
 
 
 def _has_one_output(layer: keras.layers.Layer) -> bool:

@@ -22,6 +22,15 @@ NO_PARTS = "Keras' own step weighs all parts of an update equally, whatever thei
 Batch = tuple[Any, Any]  # images, uint8 (n, h, w, c), and labels, int32 (n,)
 
 
+class LossOfCompile(keras.Model):
+    """A model that is trained on the loss of `compile` alone, without those that a user's layers add."""
+
+    @property
+    def losses(self) -> list[Any]:
+        """Nothing: Keras' steps add to the loss what is listed here."""
+        return []
+
+
 class Training:
     """A compiled Keras model of `network`, which takes rescaled images; this one takes them as uint8.
 
@@ -39,7 +48,7 @@ class Training:
     ) -> None:
         entering = keras.Input(workload.input_shape, dtype="uint8", name="bytes.")
         scaled = Scaled(workload.scale, name="scaled.")(entering)
-        self.model = keras.Model(entering, network(scaled)) if own else extend(network, entering, scaled)
+        self.model = LossOfCompile(entering, network(scaled)) if own else extend(network, entering, scaled)
         self.model.compile(optimizer=rule, loss=LOSSES[workload.loss]())
         self.inner, self.last_rate = inner, float("nan")  # equal to none
         self.keeps_last = False

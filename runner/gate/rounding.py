@@ -34,15 +34,16 @@ OTHER_BATCHES = 10
 
 # Frameworks that can be asked, as they are installed now. A trial of another installation is not asked about.
 Launchers = Mapping[tuple[str, Installation], Launcher]
+Installed = Mapping[str, Installation]  # by framework
 Pair = tuple[Evidence, Evidence]  # from a trial's weights, and from disturbed ones
 
 
-def find_askable(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable]) -> Launchers:
-    """Return the frameworks of a plan's trials, except those that cannot be started."""
+def find_askable(installed: Installed, launchers: Mapping[str, Launcher | Unavailable]) -> Launchers:
+    """Return the frameworks of a run, except those that cannot be started. Some may have no trial in it."""
     return {
-        (spec.cell.framework, spec.installation): launcher
-        for spec in specs
-        if not isinstance(launcher := launchers[spec.cell.framework], Unavailable)
+        (framework, installation): launcher
+        for framework, installation in installed.items()
+        if not isinstance(launcher := launchers[framework], Unavailable)
     }
 
 

@@ -196,7 +196,7 @@ def _trained(
     study = study.changed(workload=workload.name, dataset=dataset.name, initial=initial)
     _refuse_inputs(study, dataset)
     data_sets.need_files(data_dir, dataset)
-    known = imported.weights is not None or imported.origin is not None
+    known = imported.weights is not None or imported.origin is not None or imported.unproven
     return {
         "study": study, "workload": workload, "imported": imported if known else None,
         "dataset": dataset, "images": images, "data_dir": data_dir,

@@ -174,7 +174,7 @@ def build_trial(
     inputs: dict[str, InputFile] = {n: f for n, f in spec.inputs.items() if n not in map(make_input_name, models)}
     if make_input_name(framework) in spec.inputs:
         inputs["model"] = spec.inputs[make_input_name(framework)]
-    return replace(spec, task=task, inputs=inputs)
+    return replace(spec, task=task, inputs=inputs, unproven="")
 
 
 def name_builds(arguments: Sequence[str], project: Project, isolation: str) -> dict[str, Path]:

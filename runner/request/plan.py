@@ -236,7 +236,7 @@ def build_series_plan(
 def _whole(spec: TrialSpec, request: Request, paces: Paces) -> TrialSpec:
     """Return the trial with the network and images of its request, or with custom code, trained as its column says."""
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
-    spec = _in_its_mode(spec, task)
+    spec = replace(_in_its_mode(spec, task), unproven=request.imported.unproven if request.imported else "")
     if request.study.timeout_s is None:
         least_s, count = request.study.limit_s, request.dataset.train_count
         spec = replace(spec, timeout_s=limit_s(spec, request.workload, count, least_s, paces))

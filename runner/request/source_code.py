@@ -74,6 +74,14 @@ class Importer:
         shape = study.input_shape or dataset.image_shape
         if len(shape) != 3:
             raise BadInput(f"{option}: give the size of its images: --input-shape ROWS COLUMNS CHANNELS")
+        if self.isolation == "docker":
+            size = " ".join(map(str, shape))
+            words = f"--from {framework} --input-shape {size} --classes {dataset.classes} --out my_net.json"
+            raise BadInput(
+                f"{option}: an import runs the code outside of a container, which --isolation docker rules out: first "
+                f"python -m workloads import {study.workload} {words}, then give --workload my_net.json"
+                + own_code.offer(framework, path).replace("FUNCTION", function)
+            )
         key = path.resolve(), function, framework, dataset.classes, shape, study.seed
         if key not in self.known:
             digest = hashlib.sha256(text).hexdigest()[:12]

@@ -104,7 +104,7 @@ def prove(name: str, folder: Path, threads: int) -> None:
     launchers, installed = make_environments(request, console), collect_installations(request)
     repeats = inputs.write_all_repeats(request, data, range(1))
     plan = build_series_plan(request, installed, range(1), repeats)
-    gate = Gate(request.results, request.project, find_askable(plan.trials, launchers))
+    gate = Gate(request.results, request.project, find_askable(installed, launchers))
     said: dict[str, Any] = {"parameters": request.workload.parameter_count, "differs": None, "proofs": {}}
     try:
         (proofs,) = proof.prove_imports(plan.trials, gate, console).values()

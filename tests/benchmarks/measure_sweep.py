@@ -72,8 +72,10 @@ def main() -> None:
         study = ["--framework", "numpy", "--device", "cpu", "--threads", "1", "--results", results]
         study += ["--batch-size", *map(str, range(1, sizes + 1)), "--repeat", str(asked.trials // sizes)]
         request = cli.build_request(parser.run_parser().parse_args(study), Project.at(ROOT))
-        plan = build_series_plan(request, {"numpy": Installation("here", "-")}, range(request.study.repeats), {})
-        session = Session(request, {"numpy": Unavailable("asleep")}, plan.trials, Console(file=io.StringIO()))
+        installed = {"numpy": Installation("here", "-")}
+        plan = build_series_plan(request, installed, range(request.study.repeats), {})
+        asleep = {"numpy": Unavailable("asleep")}
+        session = Session(request, asleep, installed, plan.trials, Console(file=io.StringIO()))
         cluster = Cluster()
         try:
             for _ in range(asked.nodes):

@@ -94,6 +94,10 @@ def test_masks_inside_a_keras_model_are_listed_in_the_order_of_the_computation(i
     assert inner["masks"] == ["first", "second", "third", "fourth"]
 
 
+def test_a_mask_that_a_keras_model_uses_twice_is_listed_twice(inner: dict[str, Any]) -> None:
+    assert inner["again"] == ["twice", "between", "twice"]
+
+
 @pytest.fixture(scope="module")
 def again() -> dict[str, Any]:
     """Answers of models that were built once for three draws of images, which here are the same images."""

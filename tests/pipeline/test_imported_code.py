@@ -54,6 +54,9 @@ class Block(nn.Module):
 """
 # The same in one file, since a worker has no neighbouring one.
 WHOLE = CODE.replace("from parts import Block\n", PARTS)
+LOADING = """net = Net(classes)
+    net.load_state_dict(torch.load("weights.pt"))
+    return net"""
 
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("imported-code")]
@@ -120,6 +123,21 @@ def test_the_network_is_kept_as_a_file_that_any_command_takes(tmp_path: Path) ->
     assert alone.returncode == 2, alone.stderr
     assert "No module named 'parts'; a run copies that file alone, without others" in alone.stderr
     assert DRAWN not in json.loads(out.read_text())["network"]
+
+
+def test_a_model_that_loads_its_weights_from_its_own_folder_is_kept_and_trained_from_them(tmp_path: Path) -> None:
+    """They are named as a script in that folder names them. A worker has no such folder, so nothing is compared."""
+    loading = WHOLE[WHOLE.index("def make_model") :].replace("return Net(classes)", LOADING)
+    trained = WHOLE[: WHOLE.index("def make_model")]
+    saving = f"{trained}\ntorch.save(Net(10).state_dict(), {str(tmp_path / 'weights.pt')!r})\n"
+    subprocess.run([ROOT / ".envs/pytorch-cpu/bin/python", "-c", saving], check=True, timeout=120)
+    (tmp_path / "my_net.py").write_text(trained + loading)
+    source, out = f"{tmp_path}/my_net.py:make_model", tmp_path / "kept.json"
+    done = run_script("workloads", "import", source, "--from", "pytorch", "--input-shape", 8, 8, 1, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(out.read_text())["origin"]["missing"].startswith(
+        "my_net.py makes no model without the files next"
+    )
 
 
 def test_what_is_refused_is_one_line_with_the_module_and_exit_code_2(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from reports.report import Summary
 from reports.reproduction.publication import PUBLICATIONS, read
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import Figure
-from workloads.records.job import OWN
+from workloads.records.job import OWN, InputFile
 from workloads.records.result import Check, TrialResult
+from workloads.records.source_map import SOURCE
 from workloads.records.status import Status
 from workloads.records.stored import Unreadable
 from workloads.spec import OptimizerSpec
@@ -384,7 +385,12 @@ def test_an_imported_network_is_said_to_be_the_users_model_in_each_framework_and
 def test_an_imported_network_without_a_proof_is_said_to_be_compared_with_nothing() -> None:
     plain = speedy("pytorch", 8, 100)
     begun = replace(plain, spec=varied(plain.spec, initial=OWN))
-    said = f"{plain.spec.task.workload} starts from an imported model's weights and was not compared with that model."
+    name = plain.spec.task.workload
+    said = f"{name} is an imported network and was not compared with the model that it comes from."
     assert said in told(begun).findings
     assert said not in told(plain).findings
     assert said not in told(checked(begun, CheckName.SOURCE, True, "forward 3e-07")).findings
+    drawn = replace(plain, spec=replace(plain.spec, unproven="an .onnx file has no framework"))
+    assert f"{said[:-1]}: an .onnx file has no framework." in told(drawn).findings, "whatever its weights are"
+    reduced = replace(plain, spec=varied(plain.spec, inputs={SOURCE: InputFile("inputs/a.json", "0")}))
+    assert said in told(reduced).findings

@@ -346,7 +346,8 @@ def session_of(
     request: Any = SimpleNamespace(**asked | {"try_all": False, "shard": None} | changes)
     printed = StringIO()
     launchers = {spec.cell.framework: LAUNCHER for spec in specs}
-    opened = made(request, launchers, specs, Console(file=printed, width=1000))
+    installed = {spec.cell.framework: spec.installation for spec in specs}
+    opened = made(request, launchers, installed, specs, Console(file=printed, width=1000))
     opened.open(read_trials(results))
     return opened, printed
 

@@ -582,7 +582,9 @@ def session_of(results: Path, specs: list[TrialSpec]) -> Session:
         retry=frozenset(),
         try_all=False,
     )
-    return Session(request, {spec.cell.framework: LAUNCHER for spec in specs}, specs, Console(file=StringIO()))
+    launchers = {spec.cell.framework: LAUNCHER for spec in specs}
+    installed = {spec.cell.framework: spec.installation for spec in specs}
+    return Session(request, launchers, installed, specs, Console(file=StringIO()))
 
 
 def run_plan(

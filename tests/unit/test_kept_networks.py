@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from each import for_each
-from test_keras_config import CONV, SMALL, VARIABLES, functional, layer, save
+from test_keras_config import CONV, SMALL, VARIABLES, functional, layer, save, write
 from test_source_code import CODE, ask, traced  # noqa: F401  # a fixture
 
 from runner import import_model
@@ -53,7 +54,7 @@ def test_a_model_outside_of_the_folder_is_neither_kept_as_the_origin_nor_read_as
     traced: list[Any],  # noqa: F811
 ) -> None:
     file, out = tmp_path / "my_net.py", tmp_path / "kept" / "net.json"
-    assert keep(file, out)["origin"] == {"missing": f"{file} {OUTSIDE}the model itself"}
+    assert keep(file, out)["origin"] == {"missing": f"my_net.py {OUTSIDE}the model itself"}
     inside, linked = keep(out.parent / "my_net.py", out)["origin"], out.parent / "linked.py"
     assert read(out, inside).origin is not None
     linked.symlink_to(file)
@@ -96,4 +97,40 @@ def test_a_keras_file_with_code_in_a_layer_is_no_origin(change: dict[str, str], 
     digest = hashlib.sha256(content).hexdigest()
     origin["sha256"], origin["map"]["code"]["digest"] = digest, digest[:12]
     imported = read(out, origin)
-    assert imported.origin is None and imported.unproven.startswith(f"{source}: conv (")
+    assert imported.origin is None and imported.unproven.startswith("my_net.keras: conv (")
+
+
+def refuse(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Import, and return the one line by which that is refused."""
+    capsys.readouterr()
+    assert program.main(["import", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_an_import_replaces_no_file_that_no_import_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out, data = (
+        save(tmp_path, functional(*SMALL), VARIABLES),
+        tmp_path / "flowers.json",
+        tmp_path / "flowers.npz",
+    )
+    np.savez(data, x_train=np.zeros(3), y_train=np.zeros(3))
+    before = data.read_bytes()
+    words = [str(source), "--out", str(out)]
+    assert refuse(words, capsys).endswith("flowers.npz: exists, and no import wrote it: give --weights another name")
+    assert data.read_bytes() == before and not out.exists()
+    others = [*words, "--weights", str(tmp_path / "weights.npz")]
+    for written in (b"[]", b'{"a": 1}', b"no JSON"):
+        out.write_bytes(written)
+        assert refuse(others, capsys).endswith("flowers.json: exists, and no import wrote it: give --out another name")
+        assert out.read_bytes() == written and not (tmp_path / "weights.npz").exists()
+    out.unlink()
+    assert program.main(["import", *others]) == program.main(["import", *others]) == 0, "its own files are replaced"
+
+
+def test_an_import_does_not_replace_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write(tmp_path, functional(*SMALL))
+    before = source.read_bytes()
+    line = refuse([str(source), "--out", str(tmp_path / "." / source.name)], capsys)
+    assert line.endswith("my_net.json: is the source itself: give --out another name")
+    assert source.read_bytes() == before

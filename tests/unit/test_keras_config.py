@@ -17,10 +17,12 @@ from conftest import ROOT
 from each import for_each
 
 from runner.__main__ import main as run
+from runner.gate.source_facts import find_other_mask
 from workloads import __main__ as program
 from workloads import networks
 from workloads.layers import BatchNorm, Conv2D, Dense, Dropout, Flatten, Normalise, Relu
 from workloads.networks import NetworkError
+from workloads.records.source_map import Mask
 from workloads.source.files import read_source
 from workloads.weights import load
 
@@ -136,6 +138,55 @@ def test_a_model_that_rescales_its_pixels_gets_them_as_they_are(tmp_path: Path) 
     workload = networks.find(str(write(tmp_path, rescaled)))
     assert workload.scale == 1
     assert workload.layers[0] == Normalise("rescale", (2.0,), (2.0,))
+
+
+def test_a_mask_that_a_model_uses_twice_is_two_layers_of_one_name_in_the_source(tmp_path: Path) -> None:
+    twice, between = (layer("Dropout", name, "images", rate=rate) for name, rate in (("twice", 0.5), ("between", 0.2)))
+    calls = [{"args": [tensor(each)], "kwargs": {}} for each in ("conv", "between")]
+    twice["inbound_nodes"], between["inbound_nodes"] = calls, [{"args": [tensor("twice")], "kwargs": {}}]
+    flat = layer("Flatten", "flat") | {"inbound_nodes": [{"args": [tensor("twice", 1)], "kwargs": {}}]}
+    imported = networks.find_imported(str(write(tmp_path, functional(SMALL[0], twice, between, flat, SMALL[3]))))
+    assert imported.origin is not None
+    places = imported.origin.source.places
+    assert [places[each.name] for each in imported.workload.layers if isinstance(each, Dropout)] == [
+        "twice", "between", "twice",
+    ]  # fmt: skip
+    masks = [Mask("twice", "value", 0.5), Mask("twice", "value", 0.5), Mask("between", "value", 0.2)]
+    assert find_other_mask(imported.workload, masks, places) is None
+    wrong = find_other_mask(imported.workload, masks[1:], places)
+    assert wrong is not None and "drops each value with probability" in wrong
+
+
+def operation(kind: str, name: str, entering: str, number: float) -> dict[str, Any]:
+    """A function of keras.ops of a tensor and a number, as Keras writes it."""
+    calls = [{"args": [tensor(entering), number], "kwargs": {}}]
+    return layer(kind, name, module="keras.src.ops.numpy") | {"config": {"name": name}, "inbound_nodes": calls}
+
+
+@for_each(
+    "operations",
+    [
+        (operation("TrueDivide", "divide", "images", 255.0),),
+        (operation("TrueDivide", "divide", "images", 127.5), operation("Subtract", "minus", "divide", 1.0)),
+        (operation("Subtract", "minus", "images", 127.5), operation("Multiply", "times", "minus", 1 / 127.5)),
+        (layer("Identity", "same", "images"), operation("TrueDivide", "divide", "same", 255.0)),
+    ],
+)
+def test_a_model_that_rescales_its_pixels_by_operations_gets_them_as_they_are(
+    operations: tuple[dict[str, Any], ...], tmp_path: Path
+) -> None:
+    last = operations[-1]["name"]
+    rescaled = functional(*operations, layer("Flatten", "flat", last), SMALL[3])
+    workload = networks.find(str(write(tmp_path, rescaled)))
+    assert workload.scale == 1
+    assert any(isinstance(each, Normalise) for each in workload.layers)
+
+
+def test_a_number_behind_the_first_layer_with_weights_does_not_rescale_the_pixels(tmp_path: Path) -> None:
+    later = functional(
+        SMALL[0], operation("Multiply", "times", "conv", 0.5), layer("Flatten", "flat", "times"), SMALL[3]
+    )
+    assert networks.find(str(write(tmp_path, later))).scale == 1 / 255
 
 
 def test_weights_of_a_file_are_those_of_the_layers(tmp_path: Path) -> None:

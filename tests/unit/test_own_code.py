@@ -139,6 +139,14 @@ def test_a_file_that_ends_the_program_is_an_error_like_any_other(tmp_path: Path)
         function_of(tmp_path / "net.py", "make_model")
 
 
+def test_the_files_annotations_are_what_they_are_in_the_users_program(tmp_path: Path) -> None:
+    """A file is compiled without the `from __future__ import annotations` of the module that reads it."""
+    (tmp_path / "net.py").write_text(
+        "def make_model(classes: int):\n    return make_model.__annotations__['classes']\n"
+    )
+    assert function_of(tmp_path / "net.py", "make_model")(3) is int
+
+
 def made(model: Any, logits: Any) -> Any:
     return make_checked(lambda classes: model, OWN, (Counter, np.ndarray), lambda model: logits)
 

@@ -19,6 +19,7 @@ from test_attempts import LAUNCHER, plan, session_of
 from test_source_proof import spec as spec  # a fixture
 from test_source_proof import usual_answer
 
+from runner import __main__ as runner_program
 from runner import session
 from runner.batch_size import command
 from runner.batch_size.steps import StepTrials
@@ -121,6 +122,29 @@ def test_a_wrong_import_stops_a_search_before_its_first_size(
     question: Any = SimpleNamespace(window_s=1.0)
     with pytest.raises(CannotGoOn, match=NOT_YOURS):
         command.run(request, question, lambda *_: [], Console(file=StringIO()))
+
+
+def test_a_source_is_asked_also_where_its_own_framework_trains_none_of_the_cells(
+    wrong: TrialSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search may train the sizes of one framework alone, and a shard may have the block of one."""
+    other = replace(wrong, cell=replace(wrong.cell, framework="tensorflow"))
+    for asked in (other, disturb_weights(other, tmp_path, 0)):
+        store_answer(tmp_path, asked, moved(usual_answer().evidence, "outputs", "head", 2e-3))
+    named = ("pytorch", "tensorflow")
+    request: Any = SimpleNamespace(
+        project=PROJECT, results=tmp_path, placement=wrong.placement, gpus=(), retry=frozenset(), try_all=False,
+        shard=None, study=SimpleNamespace(repeats=1), until_stable=None,
+    )  # fmt: skip
+    monkeypatch.setattr(runner_program, "make_environments", lambda *_: dict.fromkeys(named, LAUNCHER))
+    monkeypatch.setattr(runner_program, "collect_installations", lambda _: dict.fromkeys(named, wrong.installation))
+    monkeypatch.setattr(runner_program, "build_series_plan", lambda *_: plan(wrong, other))
+    for name in ("write_all_data", "write_all_repeats"):
+        monkeypatch.setattr(inputs, name, lambda *_: {})
+    monkeypatch.setattr(runner_program.doctor, "check_quiet", lambda *_: {})
+    monkeypatch.setattr(runner_program.show, "print_left_out", lambda *_: None)
+    with pytest.raises(CannotGoOn, match="the imported network imported is not your model in tensorflow: "):
+        runner_program.train(request, Console(file=StringIO()), cells={("tensorflow", other.cell.batch_size)})
 
 
 def test_a_cluster_of_cards_stops_where_this_machine_can_ask_no_framework(wrong: TrialSpec, tmp_path: Path) -> None:

@@ -38,12 +38,10 @@ def test_a_framework_that_is_installed_otherwise_than_in_the_trial_is_not_asked(
     assert Gate(tmp_path, PROJECT, known(result)).launcher(newer) is None
 
 
-def test_the_frameworks_of_a_plan_can_be_asked_as_far_as_they_can_be_started() -> None:
-    one, two = trial("one").spec, trial("two").spec
-    asked = find_askable(
-        [one, varied(one, batch_size=64), two], {"one": LAUNCHER, "two": Unavailable("no wheel for it")}
-    )
-    assert asked == {("one", one.installation): LAUNCHER}
+def test_the_frameworks_of_a_run_can_be_asked_as_far_as_they_can_be_started() -> None:
+    installed = trial("one").spec.installation
+    asked = find_askable({"one": installed, "two": installed}, {"one": LAUNCHER, "two": Unavailable("no wheel for it")})
+    assert asked == {("one", installed): LAUNCHER}
 
 
 def with_losses(evidence: Evidence, *losses: float) -> Evidence:

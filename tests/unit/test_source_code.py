@@ -18,9 +18,10 @@ from runner import import_model
 from runner.__main__ import main
 from runner.launch import Local
 from runner.request import cli, inputs, own_data, parser
+from runner.request.plan import build_plan
 from runner.request.source_code import NOT_COMPARED, Importer, name_workload
 from workloads.conditions import SETTINGS
-from workloads.records.job import DRAWN, OWN, InputFile
+from workloads.records.job import DRAWN, OWN, InputFile, Installation, TrialSpec
 from workloads.records.network import OwnCode
 from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS, SourceMap
 from workloads.source.graph import ImportRefused
@@ -119,6 +120,22 @@ def test_what_cannot_be_imported_is_one_line_and_nothing_is_started(
     assert not results.exists()
 
 
+def test_code_is_not_imported_outside_of_a_container_by_a_run_whose_workers_have_one(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(*_: object) -> None:
+        raise AssertionError("an interpreter was started")
+
+    monkeypatch.setattr(Importer, "_launcher", start)
+    words = ["--workload", f"{file}:make_model", "--dataset", "digits", "--results", str(tmp_path / "r")]
+    assert main([*words, "--isolation", "docker"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (
+        f"python -m workloads import {file}:make_model --from pytorch --out my_net.json, then give --workload" in line
+    )
+    assert f"--model pytorch={file}:make_model" in line and not (tmp_path / "r").exists()
+
+
 def test_a_refusal_of_the_trace_is_one_line_with_the_other_way_to_train_the_model(
     file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,8 +168,8 @@ def test_a_run_traces_the_file_alone_and_an_import_traces_it_with_those_next_to_
     ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
     shape = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(tmp_path / "kept.json")]
     assert import_model.main([f"{file}:make_model", *shape]) == 0
-    alone, beside = traced
-    assert alone["beside"] == [file.name] and alone["file"] != str(file)
+    alone, beside, once_more = traced
+    assert alone["beside"] == once_more["beside"] == [file.name] and alone["file"] != str(file)
     assert beside["file"] == str(file) and {file.name, "blocks.py"} <= set(beside["beside"])
 
 
@@ -165,6 +182,27 @@ def test_a_file_that_needs_its_neighbours_is_told_that_a_run_takes_it_without_th
     )
     with pytest.raises(parser.BadInput, match="No module named 'blocks'; a run copies that file alone"):
         ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
+
+
+def test_code_that_loads_a_file_next_to_it_is_kept_without_its_origin_which_no_run_could_make(
+    file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, out = "make_model: FileNotFoundError: No such file: 'weights.pt'", tmp_path / "net.json"
+    (tmp_path / "weights.pt").write_bytes(b"trained")
+
+    def run(importer: Importer, local: Local, framework: str, folder: Path, option: str) -> None:
+        asked = json.loads((folder / REQUEST_FILE).read_text())
+        has_weights = Path(asked["file"]).with_name("weights.pt").exists()
+        write_trace(folder, **({} if has_weights else {"refused": said}))
+
+    monkeypatch.setattr(Importer, "_run", run)
+    words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
+    assert import_model.main([f"{file}:make_model", *words]) == 0
+    missing = f"my_net.py makes no model without the files next to it: {said}"
+    assert json.loads(out.read_text())["origin"] == {"missing": missing}
+    request = ask(tmp_path, "--workload", out, "--dataset", "digits")
+    assert f"{NOT_COMPARED}: {missing}" in capsys.readouterr().err
+    assert request.imported is not None and request.imported.weights is not None
 
 
 def test_images_that_are_smaller_than_the_models_input_are_stored_at_its_size(
@@ -206,7 +244,7 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     assert SourceMap.read(kept.results / written[SOURCE].path).initial == DRAWN  # the model gets the kept weights
     file.write_text(CODE + "\n")
     (line,) = tell_unproven()
-    changed = f"{file} was changed after the import; import the model again"
+    changed = "my_net.py was changed after the import; import the model again"
     assert line == f"runner: --workload {out}: {NOT_COMPARED}: {changed}"
     file.unlink()
     (line,) = tell_unproven()
@@ -221,6 +259,27 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     out.write_text(json.dumps(data))
     (line,) = tell_unproven()
     assert line.endswith("net.json does not name the model's file; import the model again")
+
+
+def test_a_trial_keeps_why_its_network_is_compared_with_no_model_and_its_id_does_not_count_it(
+    file: Path, tmp_path: Path, traced: list[Any]
+) -> None:
+    def plan_one(*words: object) -> TrialSpec:
+        request = ask(tmp_path, "--dataset", "digits", "--batch-size", 8, *words)
+        installed = {"pytorch": Installation("venv", "tests")}
+        return next(iter(build_plan(request, installed, range(1), {}).trials))
+
+    out = tmp_path / "net.json"
+    words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
+    assert import_model.main([f"{file}:make_model", *words]) == 0
+    proven = plan_one("--workload", out, "--initial", DRAWN)
+    file.write_text(CODE + "\n")
+    changed = plan_one("--workload", out, "--initial", DRAWN)
+    assert (proven.unproven, changed.unproven) == (
+        "", "my_net.py was changed after the import; import the model again",
+    )  # fmt: skip
+    assert changed == proven and changed.id == proven.id
+    assert plan_one("--workload", out, "--model", f"pytorch={file}:make_model").unproven == ""
 
 
 def test_every_repeat_starts_from_the_sources_own_weights_or_from_drawn_ones(
@@ -253,6 +312,13 @@ def test_initial_weights_are_a_condition_and_part_of_an_id() -> None:
     assert setting.describe(make_spec(initial=OWN)) == "the source's own"
 
 
+def test_an_import_keeps_the_classes_that_the_function_got_and_the_logits_that_it_gave(tmp_path: Path) -> None:
+    write_trace(tmp_path)
+    code = OwnCode("pytorch", "net.py", "make_model", "0" * 12, 9, (8, 8, 1))
+    origin = read_traced(tmp_path, code, b"", "net").origin
+    assert origin is not None and (origin.source.code.classes, origin.source.code.logits) == (9, 10)
+
+
 def test_parameters_that_were_lost_on_the_way_are_refused(tmp_path: Path) -> None:
     code = OwnCode("pytorch", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
     write_trace(tmp_path, parameters=2000)
@@ -280,3 +346,30 @@ def test_a_function_gets_the_classes_if_it_takes_an_argument() -> None:
     assert call_maker(lambda: "made", 3) == "made"
     assert call_maker(lambda *, pretrained=False: pretrained, 3) is False
     assert call_maker(lambda *more: more, 3) == (3,)
+    assert call_maker(lambda width=64, num_classes=10: (width, num_classes), 3) == (64, 3)
+    assert call_maker(lambda *, n_class=10: n_class, 3) == 3
+    assert call_maker(lambda classes=10, /: classes, 3) == 3
+
+
+def test_a_parameter_with_another_default_keeps_it() -> None:
+    assert call_maker(lambda width=64: width, 3) == 64
+    assert call_maker(lambda pretrained=False, **more: pretrained, 3) is False
+    assert call_maker(lambda class_token=True, *more: (class_token, more), 3) == (True, ())
+    with pytest.raises(TypeError, match="channels"):
+        call_maker(lambda channels, classes: (channels, classes), 3)
+
+
+def test_a_class_gets_the_classes_by_what_its_init_takes_whatever_its_bases_take() -> None:
+    class Base:
+        def __new__(cls, *arguments: Any, **named: Any) -> Any:
+            return super().__new__(cls)
+
+    class Net(Base):
+        def __init__(self, width: int = 64) -> None:
+            self.width = width
+
+    class Head(Base):
+        def __init__(self, classes: int) -> None:
+            self.classes = classes
+
+    assert call_maker(Net, 3).width == 64 and call_maker(Head, 3).classes == 3

@@ -181,6 +181,8 @@ class TrialSpec(Record):
     timeout_s: float
     study: str
     cool_down_s: float = 0.0  # pause before the trial, in which nothing computes
+    # Why an imported network is not compared with the model it comes from; "" if it is, or is none. It changes nothing.
+    unproven: str = field(default="", compare=False, metadata=DERIVED)
 
     @cached_property
     def id(self) -> str:

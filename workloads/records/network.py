@@ -111,9 +111,15 @@ class OwnCode:
     file: str  # its name
     function: str
     digest: str  # of the file
-    classes: int
+    classes: int  # what the function is called with
     input_shape: tuple[int, ...]  # (h, w, c) of the images, whatever the framework's order of axes is
     scale: float = 1 / 255  # of the pixels, before the model gets them
+    logits: int | None = None  # of an imported model, per image; None: as many as classes
+
+    @property
+    def outputs(self) -> int:
+        """Number of logits that the model gives per image."""
+        return self.classes if self.logits is None else self.logits
 
     @property
     def words(self) -> str:

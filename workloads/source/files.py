@@ -25,7 +25,7 @@ from .keras_layers import merge_notes
 from .keras_origin import make_origin
 from .keras_weights import read_variables
 from .onnx_file import read_onnx
-from .vocabulary import INPUT, ImportRefused
+from .vocabulary import IDENTITY, INPUT, RESHAPE, SCALE, SHIFT, ImportRefused
 
 KERAS, JSON, ONNX = ".keras", ".json", ".onnx"
 NPZ = ".npz"
@@ -34,7 +34,10 @@ CODE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")  # a function 
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"  # in a .keras file
 MOST_BYTES = 1 << 26  # of a configuration
 WRITTEN = "batchwise-network"  # the first key of a file that `write` made
+WEIGHT = re.compile(r"[^/]+/[^/]+\.npy")  # a member of its weights: "layer/role"
 MOST_TIMES = 16  # that weights are larger than the file that holds them, whose own are not compressed
+RESCALING = {"normalise", SCALE, SHIFT}  # operators that a model begins with if it rescales its pixels itself
+MOVING = {"resize", IDENTITY, RESHAPE}  # operators before them that leave the range of the pixels as it is
 # Errors that a foreign file may raise when it is unpacked, or read as a network.
 BROKEN = (
     OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError, EOFError,
@@ -103,17 +106,43 @@ def keep_imported(imported: Imported, source: str, out: Path, weights: Path | No
         raise ImportRefused(f"--weights {weights}: {source} has no weights")
     if weights is None and imported.weights is not None:
         weights = out.with_suffix(NPZ)
+    code = CODE.fullmatch(source)
+    file = Path(code["file"] if code else source)
+    _refuse_to_replace(out, "--out", file)
+    if weights is not None:
+        _refuse_to_replace(weights, "--weights", file)
     try:
         if weights is not None and imported.weights is not None:
             save(weights, imported.weights)
-        code = CODE.fullmatch(source)
-        write(imported, out, Path(code["file"] if code else source), weights)
+        write(imported, out, file, weights)
     except OSError as error:
         raise ImportRefused(f"{error.filename}: {error.strerror}") from error
     workload = imported.workload
     count = format_count(sum(1 for _ in workload.walk()), "layer")
     kept = f", and their values to {weights}" if weights is not None else "; the source has no weights"
     return f"{workload.name}: {count} with {workload.parameter_count:,} parameters written to {out}{kept}"
+
+
+def _refuse_to_replace(path: Path, option: str, source: Path) -> None:
+    """Raise ImportRefused if the file at `path` is the source, or was not written by an import: it is the user's."""
+    if not path.exists():
+        return
+    if (source := source.expanduser()).exists() and path.samefile(source):
+        raise ImportRefused(f"{path}: is the source itself: give {option} another name")
+    if not _is_of_import(path):
+        raise ImportRefused(f"{path}: exists, and no import wrote it: give {option} another name")
+
+
+def _is_of_import(path: Path) -> bool:
+    """Return True if the content is that of a network, or of weights, that `keep_imported` writes."""
+    try:
+        if path.suffix == NPZ:
+            with zipfile.ZipFile(path) as archive:
+                return all(WEIGHT.fullmatch(name) for name in archive.namelist())
+        data = json.loads(path.read_bytes())
+    except BROKEN:
+        return False
+    return isinstance(data, dict) and WRITTEN in data
 
 
 def _describe(error: BaseException) -> str:
@@ -140,7 +169,7 @@ def _refuse_code(origin: Origin) -> Origin | str:
     try:
         _read_keras(origin.path, origin.code)
     except ImportRefused as error:
-        return f"{origin.path}: {error}"
+        return f"{origin.path.name}: {error}"
     return origin
 
 
@@ -227,8 +256,9 @@ def choose_scale(graph: KerasGraph) -> float:
     name = next(node.name for node in graph.nodes if node.operator == INPUT)
     while True:
         users = [node for node in graph.nodes if name in node.inputs]
-        if [node.operator for node in users] != ["resize"]:
-            return 1.0 if {node.operator for node in users} == {"normalise"} else 1 / 255
+        operators = {node.operator for node in users}
+        if len(users) != 1 or not operators <= MOVING:
+            return 1.0 if operators and operators <= RESCALING else 1 / 255
         name = users[0].name
 
 

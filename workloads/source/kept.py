@@ -44,7 +44,7 @@ def is_within(file: Path, folder: Path) -> bool:
 def describe_outside(file: Path, kept: Path) -> str:
     """Return why a model's file is not run for the network that was kept in another folder."""
     where = f"is outside of the folder of {kept.name}, so it is not run"
-    return f"{file} {where}: put it there and {AGAIN}, or name the model itself"
+    return f"{file.name} {where}: put it there and {AGAIN}, or name the model itself"
 
 
 def list_neighbours(code: bytes, folder: Path) -> list[str]:
@@ -62,6 +62,7 @@ def list_neighbours(code: bytes, folder: Path) -> list[str]:
 def read_origin(data: Mapping[str, Any], path: Path) -> Origin | str:
     """Return the origin that the file at `path` names, or why there is none. Raises what a foreign file may raise.
 
+    The reason names no folder of this machine, because trials keep it.
     A run may execute the origin, and the file may be another's: it names only what lies in its own folder. Code draws
     or loads its weights anew, so a model in code gets those that were kept.
     """
@@ -75,12 +76,12 @@ def read_origin(data: Mapping[str, Any], path: Path) -> Origin | str:
     source = SourceMap.from_json(data["map"])
     code, kind = source.code, file.resolve().suffix
     if kind != Path(code.file).suffix or kind not in KINDS.get(code.framework, ()):
-        return f"{file} is not the file of the {code.framework} model that {path.name} describes; {AGAIN}"
+        return f"{file.name} is not the file of the {code.framework} model that {path.name} describes; {AGAIN}"
     try:
         content = file.read_bytes()
     except OSError as error:
-        return f"{file}: {error.strerror or error}; put it there, or {AGAIN}"
+        return f"{file.name}: {error.strerror or error}; put it there, or {AGAIN}"
     sha256 = hashlib.sha256(content).hexdigest()
     if sha256 != data["sha256"] or sha256[:12] != code.digest:
-        return f"{file} was changed after the import; {AGAIN}"
+        return f"{file.name} was changed after the import; {AGAIN}"
     return Origin(source, content, path=file, gets_weights=kind == ".py")

@@ -32,7 +32,8 @@ class KerasGraph:
     names: dict[str, str] = field(
         default_factory=dict
     )  # {"node/role": path of the layer, and the number of its variable}
-    modules: dict[str, str] = field(default_factory=dict)  # {node: layer of the model that has it, not one inside}
+    # Calls of the layers that the model itself has, not one inside: (layer, the nodes of the call in their order).
+    calls: list[tuple[str, list[str]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     input_shape: Shape = ()
     output: str = ""
@@ -241,11 +242,13 @@ def _read_call(
     )
     before = inputs
     parts = translate(kind, settings)
-    modules = {} if "/" in path else graph.modules
+    nodes = []
     for number, part in enumerate(parts):
         named = f"{path}_{part.operator}" if number else path
         before = (_add_part(graph, part, named, folder, before, place),)
-        modules[before[0]] = path
+        nodes.append(before[0])
+    if "/" not in path:
+        graph.calls.append((path, nodes))
     return before[0]
 
 

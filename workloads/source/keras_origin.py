@@ -29,7 +29,7 @@ def make_origin(graph: KerasGraph, made: Network, file: str, content: bytes) -> 
         SourceParameter(f"{made.layer_of[node]}/{role}", name)
         for (node, _, role), name in ((key.rpartition("/"), name) for key, name in graph.names.items())
     )
-    last = {path: node for node, path in graph.modules.items() if node in made.layer_of}  # its output is the module's
-    layers = {made.layer_of[node]: path for path, node in last.items()}
+    kept = [(path, [made.layer_of[node] for node in nodes if node in made.layer_of]) for path, nodes in graph.calls]
+    layers = {parts[-1]: path for path, parts in kept if parts}  # the last part's output is the layer's
     places = {layer.name: layers[layer.name] for layer, _ in workload.walk() if layer.name in layers}
     return Origin(SourceMap(code, parameters, places), content)

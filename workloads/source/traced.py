@@ -58,7 +58,7 @@ def read_traced(folder: Path, code: OwnCode, text: bytes, name: str) -> Imported
     layers = list_flattened(workload)
     parameters = tuple(place_parameter(SourceParameter(**each), made, layers) for each in traced["sources"])
     modules = {made.layer_of[node]: path for node, path in traced["modules"].items() if node in made.layer_of}
-    source = SourceMap(replace(code, classes=count_logits(workload)), parameters, modules)
+    source = SourceMap(replace(code, logits=count_logits(workload)), parameters, modules)
     tensors = folder / TENSORS_FILE
     weights = source.take(load(tensors), workload.weight_shapes())
     if missing := [key for key in workload.weight_shapes() if key not in weights]:

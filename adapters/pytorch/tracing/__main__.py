@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def main(folder: Path) -> None:
     file = Path(request["file"])
     sys.dont_write_bytecode = True  # next to the user's code
     sys.path.insert(0, str(file.parent))
+    os.chdir(file.parent)  # names of files in the user's code are relative to it
     try:
         traced = import_code(request, file, folder)
     except Refused as refusal:

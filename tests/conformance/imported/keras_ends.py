@@ -1,7 +1,8 @@
 """Run inside TensorFlow's environment: python keras_ends.py prints what a source makes of Keras models in models.
 
 The JSON object has "apart", {model: largest difference of its logits from those that it has inside}, "probabilities",
-the same without the source, and "masks", the names of masks in their order.
+the same without the source, and "masks", the names of masks in their order, and "again", those of a model that
+uses one twice.
 """
 
 import json
@@ -61,6 +62,20 @@ def make_masked() -> Any:
     return keras.Model(entering, layers.Dropout(0.4, name="fourth")(x))
 
 
+def make_repeated() -> Any:
+    """Return a model that uses one mask twice, around another. A second model uses it, too."""
+    entering, other = keras.Input(SHAPE), keras.Input((5,))
+    mask = layers.Dropout(0.1, name="twice")
+    x = layers.Dropout(0.2, name="between")(layers.Dense(5)(mask(layers.Dense(5)(entering))))
+    keras.Model(other, mask(other))
+    return keras.Model(entering, mask(layers.Dense(5)(x)))
+
+
+def list_names(model: Any) -> list[str]:
+    adapter: Any = SimpleNamespace(model=model)
+    return [each.name for each in KerasSource(adapter).list_masks(np.zeros((4, 1), np.uint8))]  # no images are needed
+
+
 def main() -> None:
     images = np.random.Generator(np.random.PCG64(1)).normal(0, 1, (4, *SHAPE)).astype(np.float32)
     apart, probabilities = {}, {}
@@ -71,9 +86,8 @@ def main() -> None:
             name = f"{end} {where}"
             probabilities[name] = float(np.abs(np.asarray(model(images)) - expected).max())
             apart[name] = float(np.abs(np.asarray(without_last_activation(model)(images)) - expected).max())
-    adapter: Any = SimpleNamespace(model=make_masked())
-    masks = KerasSource(adapter).list_masks(np.zeros((4, 1), np.uint8))  # which Keras does not need
-    print(json.dumps({"apart": apart, "probabilities": probabilities, "masks": [each.name for each in masks]}))
+    masks = {"masks": list_names(make_masked()), "again": list_names(make_repeated())}
+    print(json.dumps({"apart": apart, "probabilities": probabilities, **masks}))
 
 
 if __name__ == "__main__":
