@@ -28,7 +28,7 @@ class InstallationWatch:
         """Return what is no longer as `spec.installation` says, the first changed file if it is known, else None."""
         if launcher.packages is None:
             return None
-        build, digest = column_of(spec.cell.framework).installed, spec.installation.digest
+        build, digest = column_of(spec.cell.framework).installed, spec.installation.environment
         seen = self._seen.get((build, digest), {})
         changed = [path for path, look in seen.items() if look_at(path) != look]
         if seen and not changed:

@@ -78,7 +78,7 @@ def test_an_environment_is_made_under_any_settings_of_pip_and_python_and_asks_wh
 def test_an_environment_is_made_in_a_folder_with_modules_of_the_names_that_it_needs(
     project: Project, hostile: dict[str, str], tmp_path: Path
 ) -> None:
-    """As in a clone of PyTorch, which has a folder `torch`."""
+    """A clone of PyTorch has a folder `torch`."""
     python, *words = command(project, "mine")
     places = {"PIP_FIND_LINKS": str(tmp_path / "wheels"), "PIP_NO_INDEX": "1", "PATH": without_uv(tmp_path)}
     done = subprocess.run(

@@ -60,7 +60,7 @@ def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Pa
 
 
 def test_code_that_changes_in_mid_run_ends_it_and_the_same_command_measures_anew(tmp_path: Path) -> None:
-    """As by `git pull` in a long run: what comes after it is another trial, even the one at work."""
+    """`git pull` in a long run does so: what comes after it is another trial, and the one at work is neither."""
     project, results = copy_project(tmp_path / "project"), tmp_path / "results"
     without_reports(project)
     asked = (*NUMPY, "--batch-size", "256", "512", "--epochs", "1", "--results", str(results))

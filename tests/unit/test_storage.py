@@ -113,9 +113,14 @@ def test_code_or_packages_that_change_in_mid_run_end_it_and_what_means_the_same_
     for path, text in ((marker, "packages"), (python, "")):
         path.write_text(text)
     computed: list[str] = []
-    monkeypatch.setattr(watch, "code_digest", lambda project, name: computed.append(name) or code_digest(project, name))
+
+    def digest(project: Project, name: str) -> str:
+        computed.append(name)
+        return code_digest(project, name)
+
+    monkeypatch.setattr(watch, "code_digest", digest)
     here = Local(str(python), {}, code, packages=Packages((marker,), marker.read_text))
-    spec = varied(SPEC, digest=f"packages-{code_digest(code, 'numpy')}")
+    spec = varied(SPEC, environment=f"packages-{code_digest(code, 'numpy')}")
     adapter = code.root / "adapters" / "numpy" / "adapter.py"
     text = adapter.read_text()
 
