@@ -237,10 +237,11 @@ FACTORS = {"1": 255, "L;2": 85, "L;4": 17}  # {layout of a grey PNG of few bits:
 CLEAR = "transparency"  # in Pillow's `info`, of a picture without opacity: the value or colour that is transparent
 
 
-def _find_layout(image: Image.Image) -> str | None:
-    """Return Pillow's word for how a PNG's bytes hold its values; None for other formats, and once it is decoded."""
-    is_png = isinstance(image, ImageFile.ImageFile) and image.format == "PNG"
-    return image.tile[0].args if is_png and image.tile else None
+def _find_layout(image: Image.Image) -> str:
+    """Return Pillow's word for how a PNG's bytes hold its values; "" for other formats, and once it is decoded."""
+    if isinstance(image, ImageFile.ImageFile) and image.format == "PNG" and image.tile:
+        return str(image.tile[0].args)
+    return ""
 
 
 def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:

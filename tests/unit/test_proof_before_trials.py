@@ -20,11 +20,12 @@ from test_source_proof import spec as spec  # a fixture
 from test_source_proof import usual_answer
 
 from runner import __main__ as runner_program
-from runner import session
+from runner import session, show
 from runner.batch_size import command
 from runner.batch_size.steps import StepTrials
 from runner.blocks import BlockSession
 from runner.cluster.sweep import Sweep
+from runner.doctor import command as doctor
 from runner.gate.rounding import disturb_weights
 from runner.gate.source_proof import ask_as
 from runner.launch import Unavailable
@@ -141,8 +142,8 @@ def test_a_source_is_asked_also_where_its_own_framework_trains_none_of_the_cells
     monkeypatch.setattr(runner_program, "build_series_plan", lambda *_: plan(wrong, other))
     for name in ("write_all_data", "write_all_repeats"):
         monkeypatch.setattr(inputs, name, lambda *_: {})
-    monkeypatch.setattr(runner_program.doctor, "check_quiet", lambda *_: {})
-    monkeypatch.setattr(runner_program.show, "print_left_out", lambda *_: None)
+    monkeypatch.setattr(doctor, "check_quiet", lambda *_: {})
+    monkeypatch.setattr(show, "print_left_out", lambda *_: None)
     with pytest.raises(CannotGoOn, match="the imported network imported is not your model in tensorflow: "):
         runner_program.train(request, Console(file=StringIO()), cells={("tensorflow", other.cell.batch_size)})
 

@@ -130,9 +130,8 @@ def test_code_is_not_imported_outside_of_a_container_by_a_run_whose_workers_have
     words = ["--workload", f"{file}:make_model", "--dataset", "digits", "--results", str(tmp_path / "r")]
     assert main([*words, "--isolation", "docker"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert (
-        f"python -m workloads import {file}:make_model --from pytorch --out my_net.json, then give --workload" in line
-    )
+    given = "--from pytorch --input-shape 8 8 1 --classes 10 --out my_net.json, then give --workload my_net.json"
+    assert f"first python -m workloads import {file}:make_model {given}" in line
     assert f"--model pytorch={file}:make_model" in line and not (tmp_path / "r").exists()
 
 
