@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import made  # noqa: F401  # puts the folder of `stored` on the path
 import pytest
@@ -95,7 +95,7 @@ def test_the_table_sorts_by_speed_and_each_number_leads_to_its_trial(browser: Br
 def test_two_softwares_of_a_framework_are_two_lines_whose_names_say_their_versions(
     browser: Browser, tmp_path: Path
 ) -> None:
-    old = {"environment": "old", "facts": trial().facts | {"framework_version": "2.12.0"}}
+    old: dict[str, Any] = {"environment": "old", "facts": trial().facts | {"framework_version": "2.12.0"}}
     trials = [trial(name, size) for name in ("pytorch", "mxnet") for size in (32, 64)]
     folder = store(tmp_path / "upgraded", *trials, *(trial("pytorch", size, **old) for size in (32, 64)))
     command.write([folder], tmp_path / "out")
