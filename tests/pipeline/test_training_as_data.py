@@ -73,19 +73,22 @@ def test_each_split_of_an_update_is_a_row_of_one_table_and_the_gate_holds_all_of
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    ("feed", "told"),
-    [("host", "in every step: the speed is with"), ("device", "before each epoch: the speed is without")],
+    ("feed", "modes", "told"),
+    [
+        ("host", ("", "@tuned"), "in every step: the speed is with"),
+        ("device", ("",), "before each epoch: the speed is without"),
+    ],
 )
 def test_every_framework_is_given_the_same_rates_and_images_and_the_gate_holds_them_to_it(
-    feed: str, told: str, tmp_path: Path, forgetful: Path
+    feed: str, modes: tuple[str, ...], told: str, tmp_path: Path, forgetful: Path
 ) -> None:
-    results = tmp_path / "results"
-    asked = (*ASKED, *TRAINING, "--dataset", "digits-64", "--feed", feed, "--profile", "default", "tuned")
+    results, profiles = tmp_path / "results", [mode.lstrip("@") or "default" for mode in modes]
+    asked = (*ASKED, *TRAINING, "--dataset", "digits-64", "--feed", feed, "--profile", *profiles)
     done = run_in(forgetful, *asked, "--framework", "all", "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     cells = by_cell(results)
     columns = {name for name, _ in cells}
-    assert columns == {f"{name}{mode}" for name in REAL_FRAMEWORKS for mode in ("", "@tuned")}
+    assert columns == {f"{name}{mode}" for name in REAL_FRAMEWORKS for mode in modes}
     assert {result["status"] for result in cells.values()} == {"ok"}
     (inputs,) = {str(result["spec"]["inputs"]) for result in cells.values()}
     assert "rates" in inputs and "augmentation" in inputs

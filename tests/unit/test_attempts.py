@@ -272,7 +272,7 @@ def test_a_worker_that_the_kernel_killed_for_memory_at_its_end_is_not_blamed_for
     worker = json.loads((measured / ATTEMPT_FILE).read_text())["worker"]
     changed(measured, end=None, worker=worker | {"exit_code": -signal.SIGKILL, "out_of_memory": True})
     end = rebuild.read_end(EndReferee(PROJECT), measured, SPEC, 10**9)
-    assert end["missing"] == Missing.MEMORY and "for lack of memory" in end["reason"]
+    assert end["missing"] == Missing.MEMORY and "ran out of memory" in end["reason"]
     result = rebuild.rebuild_result(measured)
     assert result is not None and result.status is Status.OK
     (check,) = [check for check in result.checks if check.name == CheckName.ENDED_WELL]

@@ -148,10 +148,10 @@ def test_load_neighbours_and_unsteady_work_are_named() -> None:
     bad(noise.check_load(1.5, 2), State.WARNING, "1.50")
     steady = LoopTimes([0.001] * 100, 2.0, 1.0)
     fine(noise.check_neighbours(steady), "1.0 %")
-    fine(noise.check_steadiness(steady), "1.00 ms, 0.0 % apart")
+    fine(noise.check_steadiness(steady), "1.00 ms; the times spread by 0.0 %")
     unsteady = LoopTimes([0.001, 0.0015] * 50, 2.0, 30.0)
     bad(noise.check_neighbours(unsteady), State.WARNING, "30.0 %")
-    bad(noise.check_steadiness(unsteady), State.WARNING, "40.0 % apart")
+    bad(noise.check_steadiness(unsteady), State.WARNING, "spread by 40.0 %")
     assert noise.check_steadiness(LoopTimes([0.1, 0.1], 2.0, 0.0)).state is State.UNKNOWN
     assert {noise.check_steadiness(None).state, noise.check_neighbours(None).state} == {State.UNKNOWN}
 

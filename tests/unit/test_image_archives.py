@@ -81,7 +81,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "fewer labels": ({"y_train": GOOD["y_train"][:5]}, "x_train has 6 images, y_train 5 labels"),
     "one-hot labels": ({"y_train": np.eye(3, dtype=int)[GOOD["y_train"]]}, "y_train is (6, 3) of int64"),
     "one-hot labels, what helps": ({"y_train": np.eye(3, dtype=int)[GOOD["y_train"]]}, "y_train.argmax(axis=1)"),
-    "labels as floats": ({"y_train": GOOD["y_train"] * 1.0}, "whole numbers, (n,) or (n, 1): y_train.astype('int32')"),
+    "labels as floats": ({"y_train": GOOD["y_train"] * 1.0}, "if all are whole numbers, save y_train.astype('int32')"),
     "labels as text": ({"y_train": np.array(list("abcabc"))}, "numpy.unique(y_train, return_inverse=True)[1]"),
     "a label below 0": ({"y_train": GOOD["y_train"] - 1}, "y_train has labels from -1"),
     "a label beyond all": ({"y_train": GOOD["y_train"] + 2**40}, "y_train has labels from"),

@@ -215,13 +215,13 @@ def test_each_refusal_has_a_list_of_its_own_and_none_where_it_cannot_be_written(
     assert sorted(lists) == [[*reasons, "first"], [*reasons, "second"]]
     with pytest.raises(DataError) as told:
         cache.refuse("photos", reasons, tmp_path / "that-cannot-be-written")
-    assert str(told.value).count(".png") == 10 and "and 2 more; mend or remove them" in str(told.value)
+    assert str(told.value).count(".png") == 10 and "and 2 more; fix or remove them" in str(told.value)
 
 
 def test_files_that_are_no_image_and_those_that_end_too_early_are_listed_at_once(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="2 images cannot be decoded") as told:
         made(wanted(broken(tmp_path)), tmp_path)
-    assert "test/dog/x.jpg (no JPEG" in str(told.value) and "train/cat/0.png (" in str(told.value)
+    assert "test/dog/x.jpg (not a JPEG" in str(told.value) and "train/cat/0.png (" in str(told.value)
 
 
 def test_what_is_skipped_is_counted_and_the_rest_keeps_its_order(tmp_path: Path) -> None:

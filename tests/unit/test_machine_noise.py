@@ -40,7 +40,7 @@ def said(calibration: LoopTimes, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[
 def test_a_quiet_machine_is_a_line_and_too_few_rounds_give_null(monkeypatch: pytest.MonkeyPatch) -> None:
     conditions, printed, seconds = said(QUIET, monkeypatch)
     assert conditions == {"noise_spread_percent": 0.0, "noise_foreign_percent": 0.0, "turbo": True}
-    assert printed.count("\n") == 1 and "0.0 % apart" in printed and seconds == 0.5
+    assert printed.count("\n") == 1 and "spread by 0.0 %" in printed and seconds == 0.5
     conditions, _, _ = said(LoopTimes([0.5] * 3, 2.0, 0.0), monkeypatch)
     assert conditions["noise_spread_percent"] is None
 
