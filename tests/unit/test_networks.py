@@ -132,7 +132,7 @@ def test_a_file_anywhere_defines_one_network_by_the_records_of_the_catalogue(tmp
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "must define one Workload at its top level, defines none"),
+        ("", "must define one Workload at its top level, but defines none"),
         (FILE + FILE.replace('"mine"', '"yours"').replace("MINE", "YOURS"), "defines mine, yours"),
         ("import nothing_of_this_name", "ModuleNotFoundError"),
         ("def", "SyntaxError"),

@@ -147,7 +147,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "shared": (
         lambda to: write(to, node("Conv", "images q", "a"), helper.make_node("Conv", ["a", "q"], ["x"], "again"),
                          tensors={"q": np.ones((3, 3, 1, 1))}),
-        r"again \(Conv\): its weight q is that of n/Conv \(Conv\), too",
+        r"again \(Conv\): its weight q also belongs to n/Conv \(Conv\)",
     ),
     "pruned": (
         lambda to: write(to, node("Mul", "v mask", "m"), node("Identity", "m", "k"), node("Conv", "images k"),

@@ -164,6 +164,7 @@ def test_sizes_that_do_not_reach_it_are_named_and_are_no_answer() -> None:
 def test_where_none_reaches_it_there_is_no_answer() -> None:
     answer = target([trial(32, 0, 1.0, [0.1]), replace(trial(64, 0, 1.0, []), status=Status.DIVERGED)], 0.6)
     assert answer.batch_size is None and answer.least_energy is None
-    assert answer.reason is not None and answer.reason.startswith("none of 2 trials reached it")
+    said = "no batch size reached it in every repeat (2 trials made)"
+    assert answer.reason is not None and answer.reason.startswith(said)
     assert answer.reached[1] == Reached(64, 0, 0.01, None, None, None, None, answer.reached[1].folder, Status.DIVERGED)
     assert target([], 0.6).batch_size is None

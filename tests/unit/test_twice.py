@@ -92,7 +92,7 @@ def test_copies_of_an_array_file_need_no_pillow_unless_they_are_zoomed(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     _, images = choose_data_set(study, tmp_path)
     assert images is not None and made(images, tmp_path).counts == {"train": 8, "test": 2}
-    with pytest.raises(DataError, match=r"augmentation zoom-copy: this Python .* has no Pillow"):
+    with pytest.raises(DataError, match=r"augmentation zoom-copy: this container has no Pillow"):
         choose_data_set(replace(study, augment="zoom-copy"), tmp_path)
 
 
