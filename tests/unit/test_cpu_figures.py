@@ -53,7 +53,7 @@ def test_a_steady_load_has_one_mean_and_usage_at_the_ends_does_not_pass_for_the_
 
 
 def test_usage_is_known_where_the_kernel_does_not_say_what_others_took() -> None:
-    """As with lxcfs, whose /proc/stat has other numbers of cores than the kernel."""
+    """Lxcfs is such a case: its /proc/stat has other numbers of cores than the kernel."""
     samples = polled(lambda t: 1.5 * t) | {"cores_cpu_s": np.full(81, np.nan)}
     figures = compute_usage(FOUND, samples, make_spec(threads=2))
     assert figures["cpu_percent"].value == pytest.approx(75)
