@@ -103,7 +103,7 @@ def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(
     written = cached(photos)[0].stat().st_mtime_ns
     done = run_in(forgetful, *command)
     assert cached(photos)[0].stat().st_mtime_ns == written  # a plan has decoded what the run takes
-    assert "validation/ is not read" in done.stdout and "1 file is no .jpg" in done.stdout, done.stderr
+    assert "validation/ is not read" in done.stdout and "1 file is not .jpg" in done.stdout, done.stderr
     assert "train/: 40 images to train on" in done.stdout and "test/: 10 images to test with" in done.stdout
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
@@ -125,9 +125,9 @@ def test_a_test_split_that_was_drawn_and_images_left_out_stand_in_the_report(
     (photos / "train/cat/broken.png").write_bytes(b"no image")
     refused = run_in(forgetful, *asked(tmp_path, "--dataset", photos))
     assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
-    assert "1 image cannot be decoded: train/cat/broken.png (no JPEG" in refused.stderr and not cached(photos)
+    assert "1 image cannot be decoded: train/cat/broken.png (not a JPEG" in refused.stderr and not cached(photos)
     done = run_in(forgetful, *asked(tmp_path, "--dataset", photos, "--skip-unreadable"))
-    assert "1 image cannot be decoded and left out: train/cat/broken.png (no JPEG" in done.stdout
+    assert "1 image cannot be decoded and left out: train/cat/broken.png (not a JPEG" in done.stdout
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
     assert (source["train"], source["test"], source["skipped"], source["drawn_test"]) == (
@@ -238,7 +238,7 @@ def bomb(folder: Path) -> object:
 
 
 BAD: dict[str, tuple[Callable[[Path], object], bool, str]] = {
-    "a path that is not there": (lambda folder: folder, False, "not there"),
+    "a path that is not there": (lambda folder: folder, False, "not found"),
     "a path that is a file": (in_a_file, False, "a file, but not .npz"),
     "more classes than outputs": (three_classes, True, "has 3 classes, more than the 2 that workload mine has"),
     "one class": (one_class, True, "train/ has 1 class folders"),
