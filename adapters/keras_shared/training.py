@@ -104,7 +104,7 @@ class Training:
 def extend(network: keras.Model, entering: Any, scaled: Any) -> keras.Model:
     """Return a model from `entering` over `scaled`, made of it, and the layers of `network`, which both models share.
 
-    A model inside of a model would cost eager Keras a tenth of a small step (docs/evidence/loops.md).
+    It is the model that Keras' guides train: one of layers, not of another model.
     """
 
     def call(layer: keras.layers.Layer, *arguments: Any, **options: Any) -> Any:
