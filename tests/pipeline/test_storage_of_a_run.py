@@ -15,6 +15,15 @@ from copied import copy_project, run_in, without_reports
 NUMPY = (*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here", "--window", "0.3")
 
 
+def stop_after_first_trial(run: subprocess.Popen[str]) -> None:
+    """Wait for the first trial's row, and halt the run until it gets SIGCONT."""
+    assert run.stdout and run.stderr
+    for line in run.stdout:
+        if line.startswith("numpy"):
+            break
+    run.send_signal(signal.SIGSTOP)
+
+
 def test_a_disk_without_room_for_the_next_trial_ends_the_run_before_it(tmp_path: Path) -> None:
     """On a separate small disk there is space for the inputs."""
     look = f'find "{tmp_path}" -name result.json'
@@ -40,11 +49,7 @@ def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Pa
         [sys.executable, "-m", "runner", *NUMPY, *asked, "--results", str(results)],
         cwd=lean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
-        assert run.stdout and run.stderr
-        for line in run.stdout:
-            if line.startswith("numpy"):  # the first trial's row
-                break
-        run.send_signal(signal.SIGSTOP)
+        stop_after_first_trial(run)
         results.rename(tmp_path / "moved")
         run.send_signal(signal.SIGCONT)
         printed, told = run.communicate(timeout=120)
@@ -68,11 +73,7 @@ def test_code_that_changes_in_mid_run_ends_it_and_the_same_command_measures_anew
         [sys.executable, "-m", "runner", *asked],
         cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
-        assert run.stdout and run.stderr
-        for line in run.stdout:
-            if line.startswith("numpy"):  # the first trial's row
-                break
-        run.send_signal(signal.SIGSTOP)
+        stop_after_first_trial(run)
         adapter = project / "adapters" / "numpy" / "adapter.py"
         adapter.write_text(f"{adapter.read_text()}\nADDED = 1\n")
         run.send_signal(signal.SIGCONT)
@@ -82,5 +83,5 @@ def test_code_that_changes_in_mid_run_ends_it_and_the_same_command_measures_anew
     assert line.startswith(f"runner: {adapter}: changed during the run, and later trials would be recorded as")
     assert len(list(results.glob("trials/*/result.json"))) == 1
     done = run_in(project, *asked)
-    assert done.returncode in (0, 1) and "made from the trial's files" not in done.stdout
+    assert done.returncode in (0, 1) and "rebuilt from the trial's files" not in done.stdout
     assert len(list(results.glob("trials/*/result.json"))) == 3
