@@ -52,7 +52,6 @@ class OwnStepAdapter(KerasAdapter):
         self.drop("training")
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
-        own = model is not None
         if model is None:
             generators = (keras.random.SeedGenerator(_draw_mask_seed(seed, number)) for number in count())
             entering = keras.Input(workload.input_shape, name="images.")
@@ -64,7 +63,7 @@ class OwnStepAdapter(KerasAdapter):
         self.optimizer = LossScaleOptimizer(self.inner, LOSS_SCALE, NEVER) if self.scales else self.inner
         self.optimizer.build(model.trainable_variables)
         self.cross_entropy = LOSSES[workload.loss]()
-        self.training = Training(model, workload, self.optimizer, self.inner, own)
+        self.training = Training(model, workload, self.optimizer, self.inner)
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[float]:
         if self.fits:

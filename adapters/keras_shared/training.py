@@ -32,10 +32,9 @@ class LossOfCompile(keras.Model):
 
 
 class Training:
-    """A compiled Keras model of `network`, which takes rescaled images; this one takes them as uint8.
+    """A compiled Keras model around `network`, which takes rescaled images; this one takes them as uint8.
 
-    `own`: the network is a user's, and stays a model of its own inside. The defaults of `compile` alone decide how a
-    step executes.
+    The defaults of `compile` alone decide how a step executes.
     """
 
     def __init__(
@@ -44,11 +43,9 @@ class Training:
         workload: Workload,
         rule: keras.optimizers.Optimizer,
         inner: keras.optimizers.Optimizer,
-        own: bool,
     ) -> None:
         entering = keras.Input(workload.input_shape, dtype="uint8", name="bytes.")
-        scaled = Scaled(workload.scale, name="scaled.")(entering)
-        self.model = LossOfCompile(entering, network(scaled)) if own else extend(network, entering, scaled)
+        self.model = LossOfCompile(entering, network(Scaled(workload.scale, name="scaled.")(entering)))
         self.model.compile(optimizer=rule, loss=LOSSES[workload.loss]())
         self.inner, self.last_rate = inner, float("nan")  # equal to none
         self.keeps_last = False
@@ -99,18 +96,6 @@ class Training:
             callbacks=[losses, *changing],
         )
         return losses.values.tolist()
-
-
-def extend(network: keras.Model, entering: Any, scaled: Any) -> keras.Model:
-    """Return a model from `entering` over `scaled`, made of it, and the layers of `network`, which both models share.
-
-    It is the model that Keras' guides train: one of layers, not of another model.
-    """
-
-    def call(layer: keras.layers.Layer, *arguments: Any, **options: Any) -> Any:
-        return layer(*keras.tree.map_structure(lambda x: scaled if x is entering else x, arguments), **options)
-
-    return keras.models.clone_model(network, entering, clone_function=lambda layer: layer, call_function=call)
 
 
 def refuse_any_parts(part: int | None) -> None:

@@ -75,7 +75,6 @@ class Adapter(KerasAdapter):
         self.drop("logits", "accumulation", "training", *STEPS)
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
-        own = model is not None
         with tf.device(self.device):
             if model is None:
                 seeds = map(Masks, count(1000 * seed))  # one for each mask: the same seed would give the same one
@@ -114,7 +113,7 @@ class Adapter(KerasAdapter):
         self.accumulation: Accumulation | None = None  # its state is made when it is needed
         self.gradients = tf.function(self.differentiated)  # traced when it is needed
         if self.fits:
-            self.training = Training(model, workload, rule, inner, own)
+            self.training = Training(model, workload, rule, inner)
             self.execution = base.XLA if self.training.model.jit_compile else base.TRACED  # Keras' choice
 
     def snapshot(self) -> Callable[[], None] | None:
