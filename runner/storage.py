@@ -17,7 +17,7 @@ from pathlib import Path
 
 from runner import log
 from runner.environments.watch import InstallationWatch
-from runner.gate.judge import find_group
+from runner.gate.rivals import find_group
 from runner.launch import Launcher, Local, Unavailable
 from workloads.networks import find_trained
 from workloads.records import stored
