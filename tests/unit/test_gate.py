@@ -21,7 +21,8 @@ from runner import session as running
 from runner.environments import definition
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
-from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth
+from runner.gate.rounding import join_probes, join_truths
+from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth, find_difference
 from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
 from runner.request.plan import Plan
 from runner.session import Session
@@ -200,6 +201,16 @@ def test_a_difference_that_may_be_a_kink_counts_only_if_other_images_show_it_too
     assert is_unverified(fault, "differs from the referee: ")
     elsewhere, _ = judge_again(off, moved(right, "gradients", "conv1/kernel", 0.01))
     assert is_ok(elsewhere, "compared with the referee"), "another value, in other images"
+
+
+def test_with_other_images_three_times_the_largest_effect_of_rounding_is_allowed() -> None:
+    calm = truth()
+    kink = replace(moved(calm.rounded, "gradients", "conv2/kernel", 0.005), again=calm.rounded.again)
+    met = replace(calm, rounded=kink)
+    less, more = (moved(calm.rounded, "gradients", "conv2/kernel", by) for by in (0.01, 0.02))
+    assert find_difference(less, met), "of the trial's own images the middle probe counts"
+    assert find_difference(join_probes(less, less), join_truths(met, calm)) is None
+    assert find_difference(join_probes(more, more), join_truths(met, calm))
 
 
 @pytest.mark.parametrize(("where", "key", "by"), [("outputs", "conv2", 0.01), ("gradients", "conv2/kernel", 0.1)])
