@@ -211,6 +211,11 @@ def test_with_other_images_three_times_the_largest_effect_of_rounding_is_allowed
     assert find_difference(less, met), "of the trial's own images the middle probe counts"
     assert find_difference(join_probes(less, less), join_truths(met, calm)) is None
     assert find_difference(join_probes(more, more), join_truths(met, calm))
+    changed = moved(calm.rounded, "updates", "conv2/kernel", 0.01)
+    assert find_difference(join_probes(changed, changed), join_truths(calm, calm))
+    undetermined = replace(moved(calm.rounded, "gradients", "conv2/kernel", 0.02), again=calm.rounded.again)
+    some = join_truths(replace(calm, rounded=undetermined), calm)
+    assert find_difference(join_probes(changed, changed), some) is None
 
 
 @pytest.mark.parametrize(("where", "key", "by"), [("outputs", "conv2", 0.01), ("gradients", "conv2/kernel", 0.1)])
