@@ -14,7 +14,9 @@ from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
-from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, find_group, lacks_evidence
+from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate
+from runner.gate.probes import lacks_evidence
+from runner.gate.rivals import Group, find_group
 from runner.gate.rounding import find_askable
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
@@ -286,7 +288,7 @@ class Session:
         return self.known[spec.id]
 
     def group(self, spec: TrialSpec) -> Group:
-        """Return `judge.find_group`, computed once per trial: it is needed for all trials whenever one ends."""
+        """Return `rivals.find_group`, computed once per trial: it is needed for all trials whenever one ends."""
         if spec.id not in self.groups:
             self.groups[spec.id] = find_group(spec)
         return self.groups[spec.id]

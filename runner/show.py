@@ -15,7 +15,7 @@ from rich.console import Console
 from runner import progress, rebuild
 from runner.environments import definition
 from runner.environments.definition import Environment
-from runner.gate.judge import lacks_evidence
+from runner.gate.probes import lacks_evidence
 from runner.machine.description import IMAGE_VARIABLE, count_cores, list_deciding_variables
 from runner.progress import NAME_WIDTH, format_duration
 from runner.project import Project

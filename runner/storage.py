@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner import log
-from runner.gate.judge import find_group
+from runner.gate.rivals import find_group
 from runner.launch import Launcher, Local, Unavailable
 from workloads.networks import find_trained
 from workloads.records import stored

@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,26 @@ from runner.gate import trial_end
 from runner.gate.probes import ask_probe
 from runner.gate.rivals import (
     Disagreement,
+    Group,
+    build_unrounded_truth,
     choose_rivals,
     describe_batches,
     find_disagreements,
     find_framework,
+    find_group,
     name_compared,
 )
-from runner.gate.rounding import Launchers, Pair, compute_loss_growth, compute_loss_shifts, disturb_weights
+from runner.gate.rounding import (
+    Launchers,
+    Pair,
+    compute_loss_growth,
+    compute_loss_shifts,
+    disturb_weights,
+    join_probes,
+    join_truths,
+    may_be_kink,
+    take_other_images,
+)
 from runner.gate.source_proof import SourceProofs
 from runner.gate.tolerances import Truth, compare_losses, find_difference
 from runner.launch import Launcher, LaunchFailed, Local
@@ -37,7 +50,7 @@ from workloads.networks import find_trained
 from workloads.records.build import DEFAULT, FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, LATE_NAMES, NO_LONGER_MADE, CheckName
 from workloads.records.evidence import PROBE_STEPS, Evidence
-from workloads.records.job import AUGMENTATION, ROOMS, Installation, Kind, TrialSpec
+from workloads.records.job import ROOMS, Installation, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.spec import Workload
@@ -48,23 +61,6 @@ REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above this, the referee takes mor
 REFEREE_TIMEOUT_S = 300.0
 
 JUDGED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)
-
-Group = tuple[Any, ...]
-
-
-def find_group(spec: TrialSpec) -> Group:
-    """Key of trials that probed the same workload, weights, images and optimizer in one precision."""
-    probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
-    hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
-    task = spec.task
-    return task.workload, tuple(asdict(task.optimizer).items()), task.accumulate > 1, task.precision, hashes
-
-
-def lacks_evidence(trial: TrialResult) -> bool:
-    """True if the trial is complete but its framework's probe failed, so that it was never compared with anything."""
-    asked = not trial.spec.task.own_code and any(check.name == CheckName.GATE for check in trial.checks)
-    return trial.status is Status.UNVERIFIED and not trial.evidence and asked
-
 
 class Gate:
     """Gathers the evidence of frameworks and of the referee, each once per group, and judges trials by it."""
@@ -134,7 +130,9 @@ class Gate:
         held += "" if against or trial.spec.task.precision in REDUCED else ": no other framework"
         status, reason = _undisputed(trial)
         failed = [check for check in late if not (check.passed or trial_end.is_ours(trial, check))]
-        if failed := [check for check in failed if not _excused(check, status)]:
+        if status is Status.CONTENDED:  # other processes may cause what is left after a window
+            failed = [check for check in failed if check.name != CheckName.NOTHING_LEFT]
+        if failed:
             status, reason = Status.UNVERIFIED, failed[0].detail
         checks = [*before, *late, Check(CheckName.GATE, bool(against), held + doubt, tuple(against))]
         return replace(trial, status=status, reason=reason, checks=checks)
@@ -165,7 +163,24 @@ class Gate:
         """Return how the trial differs from the referee, which must have answered."""
         truth, evidence = self._truth(trial.spec), Evidence.from_json(trial.evidence)
         assert isinstance(truth, Truth)
-        return find_difference(evidence, truth) and find_difference(evidence, self._widened(trial.spec, truth))
+        if not find_difference(evidence, truth):
+            return None
+        truth = self._widened(trial.spec, truth)
+        difference = find_difference(evidence, truth)
+        if difference and may_be_kink(evidence, truth):
+            with suppress(LaunchFailed):
+                return self._differs_with_other_images(trial.spec, evidence, truth)
+        return difference
+
+    def _differs_with_other_images(self, spec: TrialSpec, evidence: Evidence, truth: Truth) -> str | None:
+        """Return how as many more probes differ, too: a fault is in all of them. Raises LaunchFailed."""
+        other = take_other_images(spec, self.results)
+        answer = Evidence.from_json(self._probe(other, self.launcher(spec)))
+        more = self._truth(other)
+        if not isinstance(more, Truth):
+            raise LaunchFailed(more)
+        more = self._widened(other, more)
+        return find_difference(join_probes(evidence, answer), join_truths(truth, more))
 
     def _widened(self, spec: TrialSpec, truth: Truth) -> Truth:
         """Return the truth with the effect of rounding, if the referee answers. It is measured only for a flagged
@@ -273,9 +288,7 @@ class Gate:
         return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
 
     def _probe(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
-        """Return the evidence of a worker that does nothing else, kept below the results folder. Raises
-        LaunchFailed, also if there is no evidence and no launcher.
-        """
+        """Return the evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
         evidence: dict[str, Any] = ask_probe(spec, self.results, launcher)["evidence"]
         return evidence
 
@@ -285,14 +298,3 @@ def _undisputed(trial: TrialResult) -> tuple[Status, str | None]:
     if trial.status is Status.CONTENDED:  # by what figures may not show: blocks, results of earlier versions
         return trial.status, trial.reason
     return judge_disturbance(trial.spec, trial.figures, trial.checks)
-
-
-def _excused(check: Check, status: Status) -> bool:
-    """True for a late check that makes no trial unverified. Other processes may cause what is left after a window."""
-    return status is Status.CONTENDED and check.name == CheckName.NOTHING_LEFT
-
-
-def build_unrounded_truth(trial: TrialResult) -> Truth:
-    """Return the trial itself as the truth, if the effect of rounding is unknown."""
-    evidence = Evidence.from_json(trial.evidence)
-    return Truth(evidence, evidence)

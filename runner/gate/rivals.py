@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
 
+from runner.gate.tolerances import Truth
 from workloads.records.check_name import JUDGE
-from workloads.records.job import TrialSpec
+from workloads.records.evidence import Evidence
+from workloads.records.job import AUGMENTATION, TrialSpec
 from workloads.records.result import TrialResult
 
 Disagreement = tuple[str, str]  # (the framework it differs from, the difference)
+Group = tuple[Any, ...]
+
+
+def find_group(spec: TrialSpec) -> Group:
+    """Key of trials that probed the same workload, weights, images and optimizer in one precision."""
+    probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
+    hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
+    task = spec.task
+    return task.workload, tuple(asdict(task.optimizer).items()), task.accumulate > 1, task.precision, hashes
 
 
 def name_compared(names: Iterable[str]) -> str:
@@ -52,3 +65,9 @@ def find_disagreements(rivals: list[TrialResult], differs: Callable[[TrialResult
         voices[rival.spec.cell.column.framework].append((find_framework(rival), differs(rival) or ""))
     differing = [voice for voice in voices.values() if all(detail for _, detail in voice)]
     return [each for voice in differing for each in voice] if 2 * len(differing) > len(voices) else []
+
+
+def build_unrounded_truth(trial: TrialResult) -> Truth:
+    """Return the trial itself as the truth, if the effect of rounding is unknown."""
+    evidence = Evidence.from_json(trial.evidence)
+    return Truth(evidence, evidence)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runner.environments import definition
 from runner.estimate import Paces, estimate_s, limit_s
-from runner.gate.judge import lacks_evidence
+from runner.gate.probes import lacks_evidence
 from runner.request import inputs, own_code
 from runner.request.cli import Request
 from workloads.records import network, stored

@@ -44,7 +44,7 @@ from reports.publishing.publication import format_publication as publication_tex
 from reports.stable import StableFile
 from runner.ask import Ended, find_ending
 from runner.gate import trial_end
-from runner.gate.judge import build_unrounded_truth
+from runner.gate.rivals import build_unrounded_truth
 from runner.gate.tolerances import find_difference
 from runner.launch import WorkerOutcome
 from runner.progress import format_row

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import PROJECT, make_spec, varied
 from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
@@ -153,6 +154,61 @@ def test_the_referee_is_asked_in_both_precisions_once_for_each_group(asked: list
     judged.judge(trials)
     assert [precision for _, precision in asked] == ["float64", "float32"] * 2
     assert [spec.task.optimizer.name for spec, _ in asked] == ["momentum", "momentum", "sgd", "sgd"]
+
+
+class OtherImages:
+    """Gate._probe, which gives this evidence of a framework's probe, and keeps who was asked with which images."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, self.asked = evidence, list[TrialSpec]()
+
+    def __call__(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
+        self.asked.append(spec)
+        return self.evidence.to_json()
+
+
+@pytest.fixture
+def judge_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Evidence, Evidence], Any]:
+    """Return a function that judges a trial with this evidence, whose framework answers so with other images. It
+    returns (the trial, the framework's further probes)."""
+    (tmp_path / "inputs").mkdir()
+    np.save(tmp_path / "inputs" / "order.npy", np.arange(12, dtype=np.int32).reshape(2, 6))
+    inputs = INPUTS | {"order": InputFile("inputs/order.npy", "order")}
+
+    def judge_again(evidence: Evidence, other: Evidence) -> tuple[TrialResult, list[TrialSpec]]:
+        answers = OtherImages(other)
+        monkeypatch.setattr(Gate, "_probe", lambda gate, *arguments: answers(*arguments))
+        (judged,) = Gate(tmp_path, PROJECT).judge([trial("one", evidence, inputs=inputs)])
+        for spec in answers.asked:
+            assert np.load(tmp_path / spec.inputs["order"].path).tolist() == [[3, 4, 5, 0, 1, 2]]
+        return judged, answers.asked
+
+    return judge_again
+
+
+@pytest.mark.parametrize(("where", "key"), [("gradients", "conv2/kernel"), ("updates", "norm/beta"), ("losses", 1)])
+@pytest.mark.usefixtures("asked")
+def test_a_difference_that_may_be_a_kink_counts_only_if_other_images_show_it_too(
+    where: str, key: Any, judge_again: Callable[[Evidence, Evidence], Any]
+) -> None:
+    right = truth().rounded
+    off = moved(right, where, key, 0.01)
+    accident, asked = judge_again(off, right)
+    assert is_ok(accident, "compared with the referee")
+    assert [spec.cell.framework for spec in asked] == ["one"]
+    fault, _ = judge_again(off, off)
+    assert is_unverified(fault, "differs from the referee: ")
+    elsewhere, _ = judge_again(off, moved(right, "gradients", "conv1/kernel", 0.01))
+    assert is_ok(elsewhere, "compared with the referee"), "another value, in other images"
+
+
+@pytest.mark.parametrize(("where", "key", "by"), [("outputs", "conv2", 0.01), ("gradients", "conv2/kernel", 0.1)])
+@pytest.mark.usefixtures("asked")
+def test_of_what_no_kink_does_other_images_are_not_asked(
+    where: str, key: str, by: float, judge_again: Callable[[Evidence, Evidence], Any]
+) -> None:
+    judged, asked = judge_again(moved(truth().rounded, where, key, by), truth().rounded)
+    assert is_unverified(judged, "differs from the referee: ") and not asked
 
 
 @pytest.mark.usefixtures("no_referee")

@@ -17,7 +17,7 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker import trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
-from runner.gate import judge
+from runner.gate import rivals
 from runner.gate.rounding import compute_loss_growth
 from runner.request import inputs
 from runner.request.parser import BadInput
@@ -142,7 +142,7 @@ def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> No
     assert small.task == large.task and small.probe_id == large.probe_id
     assert (small.rule.learning_rate, large.rule.learning_rate) == (0.01, 0.02)
     assert small.probe_id != make_spec().probe_id, "of the probe of a scaled rule every step sets its rate"
-    assert judge.find_group(small) == judge.find_group(large) != judge.find_group(make_spec())
+    assert rivals.find_group(small) == rivals.find_group(large) != rivals.find_group(make_spec())
     assert probe_rates(rule, 2) is not None and probe_rates(make_spec().task.optimizer, 2) is None
     assert describe_optimizer(rule) == "SGD with momentum 0.9, learning rate 0.01 x sqrt(batch size / 32)"
 
