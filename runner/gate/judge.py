@@ -62,6 +62,7 @@ REFEREE_TIMEOUT_S = 300.0
 
 JUDGED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)
 
+
 class Gate:
     """Gathers the evidence of frameworks and of the referee, each once per group, and judges trials by it."""
 
@@ -288,7 +289,7 @@ class Gate:
         return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
 
     def _probe(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
-        """Return the evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed."""
+        """Return the evidence of a worker that does nothing else, kept in the results folder. Raises LaunchFailed."""
         evidence: dict[str, Any] = ask_probe(spec, self.results, launcher)["evidence"]
         return evidence
 

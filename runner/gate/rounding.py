@@ -33,8 +33,8 @@ SLOWEST = 60.0  # updates for a factor of ten, however small the rate
 # 3.6 times as far apart as disturbed weights moved the probe's; of a narrow ResNet-18 (AdamW at 0.003) the fifth 9.2
 # times. Three times that is allowed, together with DISTURBANCES.
 OTHER_BATCHES = 10
-# A value on the other side of a kink leaves outputs as they are. It moved a gradient by at most 7e-3, and what five steps
-# changed by 5e-2. A larger difference is no such accident, and other images are not asked about.
+# A value on the other side of a kink leaves outputs as they are. It moved a gradient by at most 7e-3, and the change of
+# five steps by 5e-2. A larger difference is no such accident, and other images are not asked about.
 KINK = 0.05
 MOVED_BY_KINKS = (DeviationKind.GRADIENTS, DeviationKind.UPDATES, DeviationKind.LOSSES, DeviationKind.EVALUATION)
 
@@ -89,13 +89,14 @@ def join_probes(evidence: Evidence, other: Evidence) -> Evidence:
 
 
 def join_truths(truth: Truth, other: Truth) -> Truth:
-    """Return the truth of the probes of both."""
+    """Return the truth of the probes of both, by the largest effect of rounding in any of them."""
     pairs = zip(truth.disturbed, other.disturbed, strict=False)
     return replace(
         truth,
         expected=join_probes(truth.expected, other.expected),
         rounded=join_probes(truth.rounded, other.rounded),
         disturbed=tuple((join_probes(a, c), join_probes(b, d)) for (a, b), (c, d) in pairs),
+        widest=True,
     )
 
 

@@ -75,13 +75,15 @@ class Truth:
     """The referee's evidence, and the effect of rounding to the trial's precision on it.
 
     `disturbed` holds pairs of evidence from the trial's weights and from disturbed ones. They are the referee's, each
-    in the trial's precision, or those of each framework.
+    in the trial's precision, or those of each framework. `widest`: the largest effect of rounding in any probe counts,
+    in place of the middle one.
     """
 
     expected: Evidence  # in float64
     rounded: Evidence  # in the trial's precision
     disturbed: tuple[tuple[Evidence, Evidence], ...] = ()
     precision: str = FLOAT32
+    widest: bool = False
 
     @property
     def loss_rounding(self) -> list[float]:
@@ -166,12 +168,14 @@ def compute_deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     for number, probe in enumerate(probes):
         for quantity, gap in compare_quantities(*probe, [pairs[number] for pairs in disturbed], truth.precision):
             gaps[quantity].append(gap)
-    return [choose_closest(quantity, by_probe, truth.precision) for quantity, by_probe in gaps.items()]
+    return [choose_closest(quantity, by_probe, truth.precision, truth.widest) for quantity, by_probe in gaps.items()]
 
 
-def choose_closest(quantity: Quantity, gaps: list[ScaledGap], precision: str) -> Deviation:
-    """Return the smallest of the same quantity's gaps over the probes, with what is allowed."""
+def choose_closest(quantity: Quantity, gaps: list[ScaledGap], precision: str, widest: bool = False) -> Deviation:
+    """Return the smallest of the same quantity's gaps over the probes, with what is allowed; `widest` as in Truth."""
     rounding = max(ROUNDOFF.get(precision, 0.0), ROUNDINGS * find_median([gap.rounding for gap in gaps]))
+    if widest:
+        rounding = max(rounding, DISTURBANCES * max(gap.rounding for gap in gaps))
     by_who = [find_median(moved) for moved in zip(*(gap.disturbed for gap in gaps), strict=False)]
     rounding = max(rounding, DISTURBANCES * find_lower_median(by_who))
     by_ratio = sorted(
