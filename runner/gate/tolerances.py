@@ -76,7 +76,7 @@ class Truth:
 
     `disturbed` holds pairs of evidence from the trial's weights and from disturbed ones. They are the referee's, each
     in the trial's precision, or those of each framework. `widest`: the largest effect of rounding in any probe counts,
-    in place of the middle one.
+    in place of the middle one, and what one probe leaves undetermined is not compared.
     """
 
     expected: Evidence  # in float64
@@ -168,7 +168,11 @@ def compute_deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     for number, probe in enumerate(probes):
         for quantity, gap in compare_quantities(*probe, [pairs[number] for pairs in disturbed], truth.precision):
             gaps[quantity].append(gap)
-    return [choose_closest(quantity, by_probe, truth.precision, truth.widest) for quantity, by_probe in gaps.items()]
+    return [
+        choose_closest(quantity, by_probe, truth.precision, truth.widest)
+        for quantity, by_probe in gaps.items()
+        if len(by_probe) == len(probes) or not truth.widest
+    ]
 
 
 def choose_closest(quantity: Quantity, gaps: list[ScaledGap], precision: str, widest: bool = False) -> Deviation:
