@@ -27,6 +27,7 @@ from .recompute import RELATIVE, Segment, Values
 # right, each label has the largest probability of all classes. Rounding of logits changes both by less than this.
 WRONG_LOSS, LOSS_SLACK = math.log(2), 0.02
 CALLS_SLACK = 0.02  # in 770 published windows the calls took 0.99 to 1.00 of the window
+FASTER_IN_EPOCHS = 1.5  # times the window's mean speed: a segment of an epoch had at most 1.1 times it in 62 windows
 WHOLE = 1e-3  # images: tolerance for a share of the test split to be a whole number of images
 
 
@@ -115,19 +116,28 @@ def _window(result: TrialResult, events: Events, window: Sequence[Segment]) -> I
         )
     if (calls := len(ended.get("calls_s", ()))) and ended["steps"] % calls:
         yield f"the window has {ended['steps']} steps in {calls} calls: each call makes the same number of steps"
-    yield from _segments(events, ended)
+    yield from find_too_many_steps(events, ended)
     calls_s, window_s = sum(ended.get("calls_s", ())), sum(end - start for start, end in window) / 1e9
     if calls_s > window_s * (1 + CALLS_SLACK):
         yield f"the calls of the window took {calls_s:.3f} s, the window {window_s:.3f} s"
 
 
-def _segments(events: Events, ended: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line if a window cut from epochs has more steps than these; each segment lies in one epoch."""
+def find_too_many_steps(events: Events, ended: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line if the segments that were cut from epochs, one from each, have more steps than these.
+
+    What the epochs lacked was trained after them. The steps are divided by time, as if all segments were as fast.
+    """
     started = next((event["t_ns"] for event in reversed(events) if event["event"] == Event.WINDOW_STARTED), math.inf)
-    steps = [event["steps"] for event in events
-             if event["event"] == Event.EPOCH_TRAINED and started < event["t_ns"] < ended["t_ns"]]  # fmt: skip
-    if steps and ended["steps"] > (most := len(ended["segments"]) * max(steps)):
-        yield f"the window has {ended['steps']} steps in {len(ended['segments'])} segments of epochs: {most} at most"
+    epochs = [event for event in events
+              if event["event"] == Event.EPOCH_TRAINED and started < event["t_ns"] < ended["t_ns"]]  # fmt: skip
+    if not epochs:
+        return
+    lengths = [(end - start, end <= epochs[-1]["t_ns"]) for start, end in ended["segments"]]
+    cut = [length for length, in_epoch in lengths if in_epoch]
+    steps = ended["steps"] * sum(cut) / max(1, sum(length for length, _ in lengths))
+    most = len(cut) * max(event["steps"] for event in epochs)
+    if steps > most * (1 if len(cut) == len(lengths) else FASTER_IN_EPOCHS):
+        yield f"the window has {steps:.0f} steps in {len(cut)} segments of epochs: {most} at most"
 
 
 def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import stored
 from test_report_check import rewrite, run_trial
@@ -15,6 +16,8 @@ from test_report_check import rewrite, run_trial
 from reports import load
 from reports.attempts import AttemptResult, Attempts
 from reports.checking import recheck, recompute_attempt
+from reports.checking.plausibility import compare_processor_time
+from reports.checking.recompute_training import find_too_many_steps
 from workloads.records.files import write_json
 from workloads.records.job import InputFile
 from workloads.records.result import Epoch, TrialResult
@@ -87,6 +90,33 @@ def test_files_that_agree_have_no_finding_and_a_window_of_other_images_than_its_
     folder = written(tmp_path / "2")
     (folder / "events.jsonl").write_text((folder / "events.jsonl").read_text().replace('"steps": 620', '"steps": 621'))
     assert "the window has 19840 images in 621 steps of 32: 19872 are expected" in found(folder)
+
+
+def cut(steps: int, *segments: tuple[float, float]) -> list[str]:
+    """Check a window of these segments, in seconds, and steps: an epoch of 45 steps ends after 2 s, it later."""
+    started = {"event": "window_started", "t_ns": 0}
+    epoch = {"event": "epoch_trained", "t_ns": 2 * SECOND, "steps": 45}
+    edges = [[int(edge * SECOND) for edge in segment] for segment in segments]
+    ended = {"event": "window_ended", "t_ns": 9 * SECOND, "steps": steps, "segments": edges}
+    return list(find_too_many_steps([started, epoch, ended], ended))
+
+
+def test_segments_of_epochs_have_no_more_steps_than_these_and_one_after_them_may_have_any() -> None:
+    assert cut(44, (0.5, 1.9)) == [] and cut(46, (0.5, 1.9))
+    assert cut(44 + 88, (0.5, 1.9), (2.5, 5.3)) == [], "88 steps after the epoch, as fast"
+    assert cut(44 + 132, (0.5, 1.9), (2.5, 5.3)) == [], "132 after it: half as fast again"
+    (line,) = cut(2 * (44 + 88), (0.5, 1.9), (2.5, 5.3))
+    assert line == "the window has 88 steps in 1 segments of epochs: 45 at most"
+
+
+def test_the_time_of_children_that_ended_is_counted_with_their_parents() -> None:
+    samples = {"cpu_s": np.array([1.0, np.nan, 100.0])}
+    compiler = [{"pid": 1, "cpu_s": 100.0}, {"pid": 2, "cpu_s": 60.0}, {"pid": 3, "cpu_s": 59.0}]
+    assert not list(compare_processor_time(samples, {"processes": compiler}))
+    assert not list(compare_processor_time(samples, {"processes": [{"pid": each, "cpu_s": 50.0} for each in (1, 2)]}))
+    (less,) = compare_processor_time({"cpu_s": samples["cpu_s"] / 2}, {"processes": compiler})
+    assert less == "cpu_s: the samples have 50.0 s of processor time, its processes 100.0 s in meter.json"
+    assert list(compare_processor_time({"cpu_s": samples["cpu_s"] * 3}, {"processes": compiler}))
 
 
 def epoch(name: str, value: object) -> Change:
