@@ -30,12 +30,14 @@ Computed = tuple[Any, Any]  # (the scaled loss, anything else that was computed)
 class KerasAdapter(base.Adapter):
     """Verbs around `model`, which takes rescaled images, `optimizer`, `inner` and `cross_entropy`, made by `build`.
 
+    `outputs` are the model's tensors by the name of the layer that they leave; of a user's own model there are none.
     `inner` is the rule inside of a scaler of losses, or `optimizer` itself.
     """
 
     workload: Workload
     shapes: dict[str, tuple[int, ...]]
     model: Model
+    outputs: dict[str, Any]
     optimizer: keras.optimizers.Optimizer
     inner: keras.optimizers.Optimizer
     cross_entropy: keras.losses.Loss
@@ -57,7 +59,7 @@ class KerasAdapter(base.Adapter):
 
     def drop(self, *names: str) -> None:
         """Free what an earlier `build` made, attributes of these names, before the new one."""
-        for earlier in ("model", "optimizer", "inner", *names):
+        for earlier in ("model", "outputs", "optimizer", "inner", *names):
             self.__dict__.pop(earlier, None)
         gc.collect()
 
@@ -97,7 +99,7 @@ class KerasAdapter(base.Adapter):
         layers = [layer.name for layer, _ in self.workload.walk()]
         keys = list(self.workload.parameter_shapes())
         statistics = {key: to_numpy(self._variable(key)) for key in self.workload.statistic_shapes()}
-        network = Model(self.model.input, [self.model.get_layer(name).output for name in layers])
+        network = Model(self.model.input, [self.outputs[name] for name in layers])
 
         def compute() -> Computed:
             outputs = network(self._rescaled(ops.convert_to_tensor(images)), training=True)

@@ -52,10 +52,11 @@ class OwnStepAdapter(KerasAdapter):
         self.drop("training")
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
+        self.outputs = {}
         if model is None:
             generators = (keras.random.SeedGenerator(_draw_mask_seed(seed, number)) for number in count())
             entering = keras.Input(workload.input_shape, name="images.")
-            model = keras.Model(entering, apply(workload.layers, entering, generators))
+            model = keras.Model(entering, apply(workload.layers, entering, generators, self.outputs))
         self.model = model
         for key, array in weights.items():
             self._variable(key).assign(np.array(self._native(key, array)))  # a copy: a backend may keep the memory

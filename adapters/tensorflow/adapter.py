@@ -75,11 +75,12 @@ class Adapter(KerasAdapter):
         self.drop("logits", "accumulation", "training", *STEPS)
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
+        self.outputs = {}
         with tf.device(self.device):
             if model is None:
                 seeds = map(Masks, count(1000 * seed))  # one for each mask: the same seed would give the same one
                 entering = keras.Input(workload.input_shape, name="images.")
-                model = Model(entering, apply(workload.layers, entering, seeds))
+                model = Model(entering, apply(workload.layers, entering, seeds, self.outputs))
             self.model = model
             for key, array in weights.items():
                 self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory

@@ -8,7 +8,7 @@ from pathlib import Path
 from workloads.records.result import Key
 
 from ..conditions import Replaced, Section, group_into_sections
-from ..load import ROOMS, ReportError, Stored
+from ..load import ReportError, Stored
 from ..publishing import archive
 
 
@@ -69,17 +69,9 @@ def _read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
 
 def _folders(path: Path) -> list[Path]:
     """List the results folders in a folder; itself if it is one, or holds none."""
-    if _is_run(path) or not path.is_dir():
+    if archive.is_results(path) or not path.is_dir():
         return [path]
-    try:
-        return sorted(folder for folder in path.iterdir() if _is_run(folder)) or [path]
-    except OSError as error:
-        raise ReportError(f"{path}: cannot be listed: {error.strerror}; check its permissions") from error
-
-
-def _is_run(path: Path) -> bool:
-    """True for a results folder, finished or not, and for a published one."""
-    return any((path / room).is_dir() for room in ROOMS) or (path / archive.ARCHIVE).is_file()
+    return [folder for folder in archive.list_folder(path) if archive.is_results(folder)] or [path]
 
 
 def _refuse_copies(folders: list[Path], runs: list[Stored]) -> None:

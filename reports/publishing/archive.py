@@ -146,6 +146,19 @@ def pack(folder: Path, archive: Path) -> None:
                 packed.addfile(entry, file)
 
 
+def is_results(folder: Path) -> bool:
+    """True for a results folder, finished or not, and for a published one."""
+    return any((folder / room).is_dir() for room in load.ROOMS) or (folder / ARCHIVE).is_file()
+
+
+def list_folder(folder: Path) -> list[Path]:
+    """List what is in the folder, sorted. Raises ReportError if that is not permitted."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise ReportError(f"{folder}: cannot be listed: {error.strerror}; check its permissions") from error
+
+
 def find_archive(results: Path) -> Path | None:
     """Find the archive of a published folder, or of its file; None for a results folder.
 

@@ -48,16 +48,19 @@ def main(arguments: list[str]) -> int:
 
 
 def _find_folders(given: Sequence[Path]) -> list[Path]:
-    """Replace a folder of publications or submissions by these. Raises ReportError for a missing one."""
+    """Replace a folder of results, publications or submissions by these. Raises ReportError for a missing one."""
     found: list[Path] = []
     for folder in given:
         if not folder.is_dir() and not (folder.is_file() and folder.name.endswith(ENDING)):
             raise ReportError(f"{folder}: no such folder; give results folders, publications or submissions")
-        inside = sorted(folder.iterdir()) if folder.is_dir() else []
+        inside = [] if folder.is_file() or archive.is_results(folder) else archive.list_folder(folder)
         inner = [
-            path for path in inside if (path.is_dir() or path.name.endswith(ENDING)) and archive.find_archive(path)
+            path
+            for path in inside
+            if (path.is_dir() and archive.is_results(path))
+            or (path.name.endswith(ENDING) and archive.find_archive(path))
         ]
-        found += [folder] if archive.find_archive(folder) or not inner else inner
+        found += inner or [folder]
     return list(dict.fromkeys(path.resolve() for path in found))
 
 

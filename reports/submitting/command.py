@@ -75,17 +75,22 @@ def submit(results: Path, out: Path | None = None) -> tuple[Path, Submission, li
         if lines:
             more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
             raise ReportError(f"{results}: would be refused: {' '.join(lines[0].split())}{more}; run the trials again")
-        _place(stage / f"packed{ENDING}", out)
+        place(stage / f"packed{ENDING}", out)
     return out, seen, left_out
 
 
-def _place(packed: Path, out: Path) -> None:
+def place(packed: Path, out: Path) -> None:
     """Copy the file to its place, whole or not at all. Raises ReportError."""
     part = out.with_name(f".{out.name}.part")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(packed.read_bytes())
-        os.link(part, out)  # never replaces a file that was made in the meantime
+        try:
+            os.link(part, out)  # never replaces a file that was made in the meantime
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links, such as exFAT
+            part.rename(out)
     except OSError as error:
         raise ReportError(f"--out {out}: cannot be written: {error.strerror}; name another file") from error
     finally:

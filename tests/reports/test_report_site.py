@@ -141,6 +141,15 @@ def test_names_of_folders_are_no_addresses_and_no_files_of_the_site(
         assert said in capsys.readouterr().err
 
 
+def test_a_folder_of_results_folders_stands_for_them_and_for_nothing_beside_them(tmp_path: Path) -> None:
+    for name in ("monday", "tuesday"):
+        store(tmp_path / "results" / name, trial("pytorch", 32))
+    (tmp_path / "results" / "notes").mkdir()
+    assert main(["site", str(tmp_path / "results"), "--out", str(tmp_path / "site")]) == 0
+    made = sorted(path.parent.name for path in tmp_path.glob("site/*/report.html"))
+    assert made == ["monday", "tuesday"]
+
+
 def test_links_in_a_publication_are_not_copied_and_what_it_lacks_is_said(tmp_path: Path) -> None:
     given = publish(store(tmp_path / "mine", trial()), tmp_path / "published", Credit(["A"]), name="mine", anyway=True)
     (tmp_path / "secret").write_text("secret")

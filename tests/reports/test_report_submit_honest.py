@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -15,7 +16,9 @@ from conftest import ROOT
 from stored import run
 from submitted import ON_CPU, ON_GPU, Machine, edit, list_trials, make_again, run_on, seal, unpack_trials
 
+from reports.load import ReportError
 from reports.publishing.archive import unpack
+from reports.submitting import command
 from reports.submitting.agreement import compare_rerun, draw_cells
 from reports.submitting.labels import Label, find_file, read_labels, write_labels
 from reports.submitting.verification import Submission, verify_results
@@ -239,3 +242,20 @@ def test_what_would_be_refused_is_not_packed(base: Path, tmp_path: Path) -> None
     }  # fmt: skip
     before = out.read_bytes()
     assert run("submit", results, "--out", out).returncode == 2 and out.read_bytes() == before
+
+
+def test_a_file_is_placed_without_hard_links_and_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed, out = tmp_path / "packed", tmp_path / "out" / "mine.tar.xz"
+    packed.write_bytes(b"new")
+
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command.os, "link", refuse)
+        command.place(packed, out)
+    assert out.read_bytes() == b"new" and list(out.parent.iterdir()) == [out]
+    packed.write_bytes(b"newer")
+    with pytest.raises(ReportError, match="File exists"):
+        command.place(packed, out)
+    assert out.read_bytes() == b"new" and list(out.parent.iterdir()) == [out]
