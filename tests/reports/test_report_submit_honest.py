@@ -252,7 +252,7 @@ def test_a_file_is_placed_without_hard_links_and_replaces_none(tmp_path: Path, m
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     with monkeypatch.context() as patched:
-        patched.setattr(command.os, "link", refuse)
+        patched.setattr(os, "link", refuse)
         command.place(packed, out)
     assert out.read_bytes() == b"new" and list(out.parent.iterdir()) == [out]
     packed.write_bytes(b"newer")
