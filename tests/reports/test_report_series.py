@@ -76,10 +76,10 @@ def test_a_series_with_columns_of_its_own_that_was_not_run_is_said_to_lack() -> 
         for repeat in range(5)
     ]
     whole = "the study frameworks as it is defined: the series"
-    assert describe_missing_runs(every) == [f"{whole} osu-cnn-fit, compilers and resnet-18"]
+    assert describe_missing_runs(every) == [f"{whole} osu-cnn-fit, compilers, compilers-jax and resnet-18"]
     told = describe_missing_runs([*every, fast("tensorflow", "fit")])
     part = "the study frameworks (osu-cnn-fit) as it is defined: batch size 256 and 4 of 5 repeats"
-    assert told == [f"{whole} compilers and resnet-18", part]
+    assert told == [f"{whole} compilers, compilers-jax and resnet-18", part]
 
 
 def test_a_series_that_was_not_run_at_all_is_said_to_lack_and_keeps_results_from_being_published(
