@@ -6,6 +6,7 @@ written next to FILE, for `python -m reports site`.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -47,13 +48,20 @@ def main(arguments: list[str] | None = None) -> int:
             raise ReportError(f"--rerun {options.rerun}: is a number of cells, 0 or more")
         if not file.is_file():
             raise ReportError(f"{file}: no such file; give one of python -m reports submit")
-        seen = verify_submission(file)
+        return _verify(file, options.rerun)
     except (ReportError, OSError) as error:
         print(f"verify_submission: {error}", file=sys.stderr)
         return 2
+
+
+def _verify(file: Path, cells: int) -> int:
+    """Check, run again, label; return the exit code. Raises ReportError, OSError."""
+    if not os.access(file.parent, os.W_OK):
+        raise ReportError(f"{file.parent}: cannot be written: labels are stored next to the file; copy it elsewhere")
+    seen = verify_submission(file)
     labels = {result.spec.id: Label.CLAIMED for result in seen.results}
-    if not seen.findings and options.rerun:
-        rerun_cells(seen, labels, file, options.rerun)
+    if not seen.findings and cells:
+        rerun_cells(seen, labels, file, cells)
     for line in seen.findings:
         print(line)
     for trial, label in sorted(labels.items()):

@@ -173,9 +173,25 @@ class StochasticDepth(Dropout):
         return x * super().call(images, training) if training and self.rate else x
 
 
-def activation(function: Callable[[Any], Any]) -> Callable[[Any, Seeds], Callable[[Any], Any]]:
-    """Return a maker of this operation (n, ...) -> the same; it draws nothing from the seeds."""
-    return lambda layer, seeds: function
+class Activation(keras.Operation):
+    """An operation with the layer's name: Keras would draw one, which another layer may have."""
+
+    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
+        super().__init__(name=name)
+        self.function = function
+
+    def call(self, x: Any) -> Any:
+        """(n, ...) -> the same."""
+        return self.function(x)
+
+    def compute_output_spec(self, x: Any) -> keras.KerasTensor:
+        """Return what `call` gives for a symbolic tensor."""
+        return keras.KerasTensor(x.shape, dtype=x.dtype)
+
+
+def activation(function: Callable[[Any], Any]) -> Callable[[Any, Seeds], Activation]:
+    """Return a maker of this operation; it draws nothing from the seeds."""
+    return lambda layer, seeds: Activation(function, layer.name)
 
 
 LAYERS: dict[type[layers.Layer], Callable[[Any, Seeds], Callable[[Any], Any]]] = {
@@ -197,7 +213,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Seeds], Callable[[Any], Any]]] =
     layers.Relu6: activation(ops.relu6),
     layers.HardSigmoid: activation(ops.hard_sigmoid),
     layers.HardSwish: activation(ops.hard_swish),
-    layers.Gelu: lambda layer, seeds: partial(ops.gelu, approximate=layer.approximate),
+    layers.Gelu: lambda layer, seeds: Activation(partial(ops.gelu, approximate=layer.approximate), layer.name),
     layers.Silu: activation(ops.silu),
     layers.Sigmoid: activation(ops.sigmoid),
     layers.Tanh: activation(ops.tanh),

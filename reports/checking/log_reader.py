@@ -111,6 +111,8 @@ def _with_header(text: str, assumed: list[str]) -> str:
 def _read_table(text: str, columns: Sequence[str], assumed: list[str]) -> pd.DataFrame:
     """Read rows of cells. A separator at the end of a row is no cell; a last row that a kill cut short is left out."""
     separator, rows = _read_rows(text)
+    if not rows:
+        raise ValueError("it is empty")
     if any(NUMBER.fullmatch(cell) or MOMENT.fullmatch(cell) for cell in rows[0]):
         while not rows[0][-1]:
             rows[0].pop()

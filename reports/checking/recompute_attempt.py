@@ -17,7 +17,9 @@ from workloads.records import figures as registry
 from workloads.records import files as numbered
 from workloads.records import validation
 from workloads.records.build import FLOAT64, REDUCED
+from workloads.records.disturbance import find_disturbance
 from workloads.records.events import Evaluation, Event, Events
+from workloads.records.figures import read_value
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
@@ -29,6 +31,7 @@ from workloads.spec import Workload
 from ..attempts import Attempts
 from .recompute import Values
 
+ENDED_WELL = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # of trials whose worker ended well
 Account = dict[str, Any]  # an event of the memory worker, or the reason why it is missing
 
 
@@ -99,8 +102,10 @@ def find_differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]
         return  # the runner was killed, so the file says less than the result
     if worker.wall_s != result.wall_s:
         yield f"wall_s: stored: {result.wall_s:.9g}; in {ATTEMPT_FILE}: {worker.wall_s:.9g}"
-    if result.status is Status.OK and worker.status != Status.OK:
-        yield f"status: stored: ok; in {ATTEMPT_FILE}: {worker.status}: {worker.reason}"
+    ended_well = worker.status == Status.OK
+    allowed = (*ENDED_WELL, Status.FAILED) if ended_well else tuple(each for each in Status if each not in ENDED_WELL)
+    if result.status not in allowed:  # its files may make a trial failed whose worker ended well
+        yield f"status: stored: {result.status}; in {ATTEMPT_FILE}: {worker.status}: {worker.reason}"
     if (attempt.end or {}) != result.end:
         yield f"end: the gate's evidence of the trial's end differs from that in {ATTEMPT_FILE}"
     names = sorted(
@@ -108,6 +113,16 @@ def find_differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]
     )
     if names:
         yield f"machine: {', '.join(names)}: not as in {ATTEMPT_FILE}"
+
+
+def find_excused(result: TrialResult) -> Iterator[str]:
+    """Yield why a trial that is stored as ok is none, by its own figures and checks."""
+    if result.status is not Status.OK:
+        return
+    if others := find_disturbance(result.spec, result.figures, result.checks):
+        yield f"status: stored: ok; judged again: {Status.CONTENDED}: {others}"
+    if (step := read_value(result.figures, registry.DIVERGED_STEP)) is not None:
+        yield f"status: stored: ok; judged again: {Status.DIVERGED}: the loss of step {step:.0f} is not a number"
 
 
 def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:

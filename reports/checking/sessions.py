@@ -73,15 +73,21 @@ def _sessions(shown: Sequence[tuple[TrialResult, Path]]) -> Iterator[list[_Ran]]
             continue  # the check of this trial says so
         if clocks:
             every.append(_Ran(result, folder, (clocks[0]["epoch_ns"] - clocks[0]["monotonic_ns"]) / 1e9))
-    every.sort(key=lambda ran: ran.booted_s)
+    every.sort(key=lambda ran: (str(ran.result.machine.get("node")), ran.booted_s))
     session: list[_Ran] = []
     for ran in every:
-        if session and ran.booted_s - session[-1].booted_s > SAME_BOOT_S:
+        if session and not _is_same_boot(session[-1], ran):
             yield session
             session = []
         session.append(ran)
     if session:
         yield session
+
+
+def _is_same_boot(one: _Ran, other: _Ran) -> bool:
+    """True for trials of one node of a cluster, or of a machine without a name, that were booted at the same time."""
+    nodes = {ran.result.machine.get("node") for ran in (one, other)}
+    return len(nodes) == 1 and abs(other.booted_s - one.booted_s) <= SAME_BOOT_S
 
 
 def _first_losses(shown: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:

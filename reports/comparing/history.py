@@ -201,7 +201,7 @@ def _list_lacking(found: Comparison) -> list[str]:
 
 
 def read_entries(folders: Sequence[Path]) -> Entries:
-    """Read results folders. Raises ReportError for fewer than two, one given twice, and as `compare`."""
+    """Read results folders. Raises ReportError for fewer than two, a trial in two of them, and as `compare`."""
     if len(folders) < 2:
         raise ReportError(f"{folders[0]}: one results folder has no history; give two or more")
     seen: set[Path] = set()
@@ -210,6 +210,11 @@ def read_entries(folders: Sequence[Path]) -> Entries:
             raise ReportError(f"{folder}: given twice; a history has each results folder once")
         seen.add(folder.resolve())
     read = [read_side(folder) for folder in folders]
+    holders: dict[Key, Path] = {}
+    for folder, (side, _) in zip(folders, read, strict=True):
+        if twice := next((result.key for result in side.stored.results if result.key in holders), None):
+            raise ReportError(f"{folder}: it also holds a trial of {holders[twice]}: a copy is no second run; omit one")
+        holders |= {result.key: folder for result in side.stored.results}
     read.sort(key=lambda entry: min(result.started_at for result in entry[0].stored.results))
     return Entries(tuple(read))
 

@@ -47,7 +47,7 @@ def _read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
 
     Raises ReportError for a run that cannot be read, and for two that hold the same measurement.
     """
-    folders = _folders(path)
+    folders = archive.list_results(path)
     runs = [archive.read_stored(folder) for folder in folders]
     for folder, stored in zip(folders, runs, strict=True):
         if not stored.results and not stored.unreadable:
@@ -65,13 +65,6 @@ def _read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
         {folder: each for stored in runs for folder, each in stored.attempts.items()},
     )
     return together, {result.key: number for number, stored in enumerate(runs) for result in stored.results}
-
-
-def _folders(path: Path) -> list[Path]:
-    """List the results folders in a folder; itself if it is one, or holds none."""
-    if archive.is_results(path) or not path.is_dir():
-        return [path]
-    return [folder for folder in archive.list_folder(path) if archive.is_results(folder)] or [path]
 
 
 def _refuse_copies(folders: list[Path], runs: list[Stored]) -> None:

@@ -18,7 +18,7 @@ import hashlib
 import lzma
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -146,17 +146,25 @@ def pack(folder: Path, archive: Path) -> None:
                 packed.addfile(entry, file)
 
 
-def is_results(folder: Path) -> bool:
-    """True for a results folder, finished or not, and for a published one."""
-    return any((folder / room).is_dir() for room in load.ROOMS) or (folder / ARCHIVE).is_file()
+def is_results(folder: Path, rooms: Sequence[str] = load.ROOMS) -> bool:
+    """True for a results folder with one of these rooms, finished or not, and for a published one. Raises OSError."""
+    return any((folder / room).is_dir() for room in rooms) or (folder / ARCHIVE).is_file()
 
 
-def list_folder(folder: Path) -> list[Path]:
-    """List what is in the folder, sorted. Raises ReportError if that is not permitted."""
+def list_results(folder: Path, rooms: Sequence[str] = load.ROOMS, ending: str = "") -> list[Path]:
+    """List the results folders in a folder, sorted, and archives of this ending; itself if it is one, or holds none.
+
+    Raises ReportError if that cannot be read.
+    """
     try:
-        return sorted(folder.iterdir())
+        if is_results(folder, rooms) or not folder.is_dir():
+            return [folder]
+        inside = [(path, bool(ending) and path.name.endswith(ending) and path.is_file()) for path in folder.iterdir()]
+        return sorted(path for path, is_packed in inside if is_packed or is_results(path, rooms)) or [folder]
     except OSError as error:
-        raise ReportError(f"{folder}: cannot be listed: {error.strerror}; check its permissions") from error
+        raise ReportError(
+            f"{error.filename or folder}: cannot be read: {error.strerror}; check its permissions"
+        ) from error
 
 
 def find_archive(results: Path) -> Path | None:
@@ -255,7 +263,12 @@ def unpack(archive: Path, into: Path) -> Path:
         found = [path for path in into.iterdir() if path.is_dir()] if into.is_dir() else []
         if len(found) != 1:
             raise ValueError(f"it holds {len(found)} folders, not one")
-    except (OSError, EOFError, ValueError, RecursionError, lzma.LZMAError, tarfile.TarError) as error:
+    except OSError as error:
+        told = error.strerror or error
+        raise ReportError(
+            f"{archive}: cannot be unpacked: {told}; check its permissions, and the space left"
+        ) from error
+    except (EOFError, ValueError, RecursionError, lzma.LZMAError, tarfile.TarError) as error:
         reason = " ".join(str(error).split())
         raise ReportError(
             f"{archive}: not the archive of a results folder: {reason}; give one that `publish` made"

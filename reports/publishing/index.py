@@ -8,12 +8,20 @@ from pathlib import Path
 
 from .. import export
 from ..frameworks import FrameworkNames, name_frameworks, order_frameworks
+from ..load import ReportError
 from . import publication
 from .publication import ClaimOutcome, Publication
 
 TEMPLATES = Path(__file__).parent
-INDEX = "index.html"
+INDEX, TITLE = "index.html", "<title>Batchwise: published reports</title>"
 PICTURES = ("speed.png", "usage.png")  # for a publication that names none
+
+
+def refuse_other(into: Path) -> None:
+    """Raise ReportError if the folder has another page of the index's name; OSError if it cannot be read."""
+    path = into / INDEX
+    if path.exists() and TITLE not in path.read_text(encoding="utf-8", errors="replace"):
+        raise ReportError(f"{path}: is another page, and would be lost; name another folder with --into")
 
 
 def write(into: Path) -> list[str]:
@@ -24,6 +32,7 @@ def write(into: Path) -> list[str]:
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     each = [entry[0] for entry in publications]
     html = environment.get_template("published.html.j2").render(
+        title=TITLE,
         publications=publications,
         unreadable=unreadable,
         claims=group_claims(publications),

@@ -120,9 +120,10 @@ def publish(
             raise ReportError(f"{results}: not fit to be published: {why}. Run the trials again, or add --anyway")
         try:
             into.mkdir(parents=True, exist_ok=True)
+            published_index.refuse_other(into)
             with _lock(into) as warnings:
                 name = name or _name(copied.stored, into)
-                fresh = _place(copied, stage, into / name, replace, credit)
+                fresh = _place(copied, stage, into / name, replace, credit, packed if published else None)
                 warnings += published_index.write(into)
         except OSError as error:
             raise ReportError(
@@ -161,12 +162,15 @@ def _copied(source: Path, results: Path, stage: Path) -> Copied:
         return Copied(stored, left_out, [*reasons, *list_obstacles(stored, RESULTS)])
 
 
-def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Credit) -> bool:
-    """Build the publication next to `folder` and rename it; False if the same one already exists."""
+def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Credit, packed: Path | None) -> bool:
+    """Build the publication next to `folder` and rename it; False if the same one already exists.
+
+    `packed` is the archive of a publication that is published again: it is kept as it is.
+    """
     marks = (f"Published with known faults: {'; '.join(copied.obstacles)}.",) if copied.obstacles else ()
     part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
-        facts = _fill(part.resolve(), stage, copied.stored, folder.name, marks)
+        facts = _fill(part.resolve(), stage, copied.stored, folder.name, marks, packed)
         facts = msgspec.structs.replace(
             facts, authors=list(credit.authors), given_title=credit.title, doi=credit.doi, url=credit.url
         )
@@ -226,15 +230,20 @@ def _name(stored: Stored, into: Path) -> str:
     return long if (into / short).exists() else short
 
 
-def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...]) -> publication.Publication:
+def _fill(
+    out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...], packed: Path | None
+) -> publication.Publication:
     """Write report, archive and inputs; returns the publication's facts for `_seal`.
 
     `out` is absolute. The report is built in the copy's folder, so that its paths are the archive's and none is this
     machine's.
     """
+    if packed:
+        shutil.copyfile(packed, out / ARCHIVE)
     with chdir(stage):
         said = write_report(out, marks)
-        archive.pack(RESULTS, out / ARCHIVE)
+        if not packed:
+            archive.pack(RESULTS, out / ARCHIVE)
     export.write_text(out / INPUTS, format_inputs(stored))
     return publication.build_publication(stored, name, said, marks)
 
@@ -264,6 +273,8 @@ def _put(part: Path, target: Path, replace: bool) -> bool:
                 f"{target}: another publication has this name, or this one was changed; add --replace, "
                 "or give another --name"
             )
+        if not (target / publication.FILE).is_file():
+            raise ReportError(f"{target}: is no publication, and would be lost; give another --name, or --into")
         old = target.with_name(f"{REPLACED}{target.name}")
         target.rename(old)
         try:

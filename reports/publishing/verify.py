@@ -128,12 +128,17 @@ class _Check:
         """Compare what all versions have in common: inputs, the headline in the page, and the tables of figures."""
         inputs = _text_differs(place / contents.INPUTS, built / contents.INPUTS)
         self.seen.findings += [f"{self.folder / contents.INPUTS}: {line}" for line in inputs]
-        for published in sorted(place.glob("*.html")):  # one, whatever an older version called it
+        pages = sorted(place.glob("*.html"))
+        if not pages:
+            self.seen.findings.append(f"{self.folder}: it has no page")
+        for published in pages:  # one, whatever an older version called it
             path, page, anew = self.folder / published.name, _read(published), _read(built / PAGE)
             if page == anew:
                 continue
             if self.facts.headline not in html.unescape(page):
                 self.seen.findings.append(f"{path}: the headline of {publication.FILE} is not in it")
+            for mark in (mark for mark in self.facts.marks if mark not in html.unescape(page)):
+                self.seen.findings.append(f"{path}: the mark of {publication.FILE} is not in it: {mark}")
             compared = page_tables.compare(page, anew)
             self.seen.findings += [f"{path}: {line}" for line in compared.lines]
             left = f"; {compared.left} tables have no counterpart today" * bool(compared.left)

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from workloads.command_line import CommandLine
+from workloads.records.job import ROOMS, Kind
 from workloads.temporary import temporary_folder
 from workloads.words import format_count
 
@@ -22,6 +23,7 @@ from ..submitting.labels import ENDING, Label, read_labels
 from .cells import Source, build_data
 
 TEMPLATES = Path(__file__).parent
+SHOWN = (*load.OF_JOBS, ROOMS[Kind.STEPS])  # rooms of results that a page can be built of
 PAGE, MARK = "index.html", "batchwise-site.json"  # MARK lists what this command wrote: it replaces nothing else
 
 
@@ -53,14 +55,7 @@ def _find_folders(given: Sequence[Path]) -> list[Path]:
     for folder in given:
         if not folder.is_dir() and not (folder.is_file() and folder.name.endswith(ENDING)):
             raise ReportError(f"{folder}: no such folder; give results folders, publications or submissions")
-        inside = [] if folder.is_file() or archive.is_results(folder) else archive.list_folder(folder)
-        inner = [
-            path
-            for path in inside
-            if (path.is_dir() and archive.is_results(path))
-            or (path.name.endswith(ENDING) and archive.find_archive(path))
-        ]
-        found += inner or [folder]
+        found += archive.list_results(folder, SHOWN, ENDING)
     return list(dict.fromkeys(path.resolve() for path in found))
 
 

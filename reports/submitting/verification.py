@@ -69,7 +69,7 @@ def _find_missing_evidence(stored: Stored, folder: Path) -> Iterator[str]:
             continue
         if _read_spec(trial_dir) != result.spec:
             yield f"{trial_dir}: {files.JOB_FILE} asked for another trial than {files.RESULT_FILE} has"
-        if trial_dir.parent.name == load.TRIALS and not result.spec.task.own_code:
+        if trial_dir.parent.name != load.BLOCKS and not result.spec.task.own_code:
             yield from _judge(result, trial_dir)
 
 

@@ -72,6 +72,7 @@ class Gate:
         self.results = results
         self.launchers = launchers or {}
         self.disturbed_truths: set[Group] = set()
+        self.others: dict[str, tuple[TrialSpec, Evidence] | None] = {}  # by probe: with other images, and the answer
         self.pairs: dict[str, Pair | None] = {}  # by probe: the evidence, and the evidence from disturbed weights
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
@@ -175,11 +176,16 @@ class Gate:
 
     def _differs_with_other_images(self, spec: TrialSpec, evidence: Evidence, truth: Truth) -> str | None:
         """Return how as many more probes differ, too: a fault is in all of them. Raises LaunchFailed."""
-        other = take_other_images(spec, self.results)
-        answer = Evidence.from_json(self._probe(other, self.launcher(spec)))
-        more = self._truth(other)
-        if not isinstance(more, Truth):
-            raise LaunchFailed(more)
+        name = spec.probe_id
+        if name not in self.others:
+            self.others[name] = None  # also where it fails: not asked again in this run
+            other = take_other_images(spec, self.results)
+            self.others[name] = other, Evidence.from_json(self._probe(other, self.launcher(spec)))
+        asked = self.others[name]
+        more = self._truth(asked[0]) if asked else "its framework gave no further evidence"
+        if asked is None or not isinstance(more, Truth):
+            raise LaunchFailed(str(more))
+        other, answer = asked
         more = self._widened(other, more)
         return find_difference(join_probes(evidence, answer), join_truths(truth, more))
 

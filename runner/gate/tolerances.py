@@ -76,7 +76,7 @@ class Truth:
 
     `disturbed` holds pairs of evidence from the trial's weights and from disturbed ones. They are the referee's, each
     in the trial's precision, or those of each framework. `widest`: the largest effect of rounding in any probe counts,
-    in place of the middle one, and what one probe leaves undetermined is not compared.
+    in place of the middle one, and a parameter's changes are not compared if one probe leaves them undetermined.
     """
 
     expected: Evidence  # in float64
@@ -130,13 +130,8 @@ _Pairs = Sequence[tuple[Evidence, Evidence]]
 
 def find_difference(evidence: Evidence, truth: Truth) -> str | None:
     """Return the first difference above its tolerance, from the input to the loss and back; None if there is none."""
-    for probe, expected in zip(evidence.probes, truth.expected.probes, strict=False):
-        other = compare_names(list(probe.outputs), list(expected.outputs))
-        if other:
-            return f"outputs are {other}"
-        other = compare_names(sorted(probe.gradients), sorted(expected.gradients))
-        if other:
-            return f"gradients are {other}"
+    if misnamed := find_misnamed(evidence, truth):
+        return misnamed
     found = compute_deviations(evidence, truth)
     if wrong := next((str(deviation) for deviation in found if deviation.ratio > 1), None):
         return wrong
@@ -145,6 +140,16 @@ def find_difference(evidence: Evidence, truth: Truth) -> str | None:
         and (share := compute_rounding_share(found, compute_deviations(truth.rounded, truth))) < TOO_EXACT
     ):
         return f"outputs are off by {share:.0e} of what {truth.precision} rounds: they were computed in more digits"
+    return None
+
+
+def find_misnamed(evidence: Evidence, truth: Truth) -> str | None:
+    """Return how names of outputs or gradients differ: nothing else can then be compared. None if they do not."""
+    for probe, expected in zip(evidence.probes, truth.expected.probes, strict=False):
+        if other := compare_names(list(probe.outputs), list(expected.outputs)):
+            return f"outputs are {other}"
+        if other := compare_names(sorted(probe.gradients), sorted(expected.gradients)):
+            return f"gradients are {other}"
     return None
 
 
@@ -168,10 +173,13 @@ def compute_deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     for number, probe in enumerate(probes):
         for quantity, gap in compare_quantities(*probe, [pairs[number] for pairs in disturbed], truth.precision):
             gaps[quantity].append(gap)
+    unknown = set[str]()
+    for _, expected, rounded in probes if truth.widest else ():
+        unknown |= _list_undetermined(expected, rounded, truth.precision)
     return [
         choose_closest(quantity, by_probe, truth.precision, truth.widest)
         for quantity, by_probe in gaps.items()
-        if len(by_probe) == len(probes) or not truth.widest
+        if quantity[0] is not DeviationKind.UPDATES or quantity[1] not in unknown
     ]
 
 
@@ -179,7 +187,8 @@ def choose_closest(quantity: Quantity, gaps: list[ScaledGap], precision: str, wi
     """Return the smallest of the same quantity's gaps over the probes, with what is allowed; `widest` as in Truth."""
     rounding = max(ROUNDOFF.get(precision, 0.0), ROUNDINGS * find_median([gap.rounding for gap in gaps]))
     if widest:
-        rounding = max(rounding, DISTURBANCES * max(gap.rounding for gap in gaps))
+        finite = [gap.rounding for gap in gaps if math.isfinite(gap.rounding)]
+        rounding = max(rounding, DISTURBANCES * max(finite, default=0.0))
     by_who = [find_median(moved) for moved in zip(*(gap.disturbed for gap in gaps), strict=False)]
     rounding = max(rounding, DISTURBANCES * find_lower_median(by_who))
     by_ratio = sorted(
@@ -236,8 +245,7 @@ def _compared_updates(
     evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
 ) -> Iterator[tuple[Quantity, ScaledGap]]:
     """Yield the changes that steps made in everything trained and in running statistics, if comparable."""
-    most = REDUCED_UNDETERMINED if precision in REDUCED else UNDETERMINED
-    unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
+    unknown = _list_undetermined(expected, rounded, precision)
     for steps in expected.updates:
         if (number := int(steps)) > 1 and has_diverged(expected.losses[:number]):
             return
@@ -259,6 +267,12 @@ def _compared_updates(
 
 def _update_of(steps: str, key: str, evidence: Evidence) -> Fingerprint | None:
     return evidence.updates.get(steps, {}).get(key)
+
+
+def _list_undetermined(expected: Evidence, rounded: Evidence, precision: str) -> set[str]:
+    """Return the parameters whose changes a probe leaves undetermined."""
+    most = REDUCED_UNDETERMINED if precision in REDUCED else UNDETERMINED
+    return {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
 
 
 def _undetermined(key: str, expected: Evidence, rounded: Evidence, most: float) -> bool:

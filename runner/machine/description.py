@@ -235,12 +235,17 @@ def name_computer(machine: Mapping[str, Any]) -> str | None:
 
 
 def read_commit(project: Project) -> str | None:
-    """Return the commit of this checkout or image, with "-dirty" if tracked files differed from it."""
+    """Return the commit of this checkout or image, with "-dirty" if tracked files differed from it.
+
+    Published reports do not count: they are written by `reports publish`, and nothing that is run reads them.
+    """
     if image := os.environ.get(IMAGE_VARIABLE):
         return image.split()[-1]
-    words = ("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    words = ("describe", "--always", "--abbrev=12", "--exclude=*")
+    changed = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)published")
     try:
-        return ask_git(project.root, *words, timeout_s=10).strip()
+        commit = ask_git(project.root, *words, timeout_s=10).strip()
+        return f"{commit}-dirty" if ask_git(project.root, *changed, timeout_s=10).strip() else commit
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from submitted import edit, edit_events, keep_rows, list_trials, make_again, read_rows, write_rows
 
+from workloads.records.check_name import CheckName
 from workloads.records.stored import read_result
 
 Edit = Callable[[Path], object]
@@ -186,6 +187,20 @@ def without(*names: str) -> Edit:
 
 def dropped(name: str) -> Edit:
     return lambda results: shutil.rmtree(one(results, name))
+
+
+def as_attempt(results: Path) -> None:
+    """Move a trial that no gate judged to the earlier attempts, where the checks of a trial that is shown are fewer."""
+    folder = one(results)
+
+    def unjudged(data: dict[str, Any]) -> None:
+        data["checks"] = [check for check in data["checks"] if check["name"] != CheckName.GATE]
+        data["evidence"] = {}
+
+    edit(folder / "result.json", unjudged)
+    shutil.rmtree(results / "probes")
+    (results / "attempts").mkdir(exist_ok=True)
+    folder.rename(results / "attempts" / f"{folder.name}-1")
 
 
 def dropped_attempt(results: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +17,13 @@ from stored import MACHINE, ended, on_gpu, store, trial
 
 from reports.__main__ import main
 from reports.load import Stored
+from reports.publishing import archive
+from reports.publishing.archive import list_results
 from reports.publishing.citation import Credit
 from reports.publishing.publication import FILE, read
 from reports.publishing.publish import publish
 from reports.site import cells
+from reports.site.command import SHOWN
 from workloads.records.status import Status
 
 
@@ -145,9 +150,25 @@ def test_a_folder_of_results_folders_stands_for_them_and_for_nothing_beside_them
     for name in ("monday", "tuesday"):
         store(tmp_path / "results" / name, trial("pytorch", 32))
     (tmp_path / "results" / "notes").mkdir()
+    (tmp_path / "results" / "wednesday" / "blocks").mkdir(parents=True)
+    assert [path.name for path in list_results(tmp_path / "results", SHOWN)] == ["monday", "tuesday", "wednesday"]
+    (tmp_path / "results" / "wednesday" / "blocks").rmdir()
     assert main(["site", str(tmp_path / "results"), "--out", str(tmp_path / "site")]) == 0
     made = sorted(path.parent.name for path in tmp_path.glob("site/*/report.html"))
     assert made == ["monday", "tuesday"]
+
+
+def test_a_folder_that_may_not_be_read_is_named_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(folder: Path, rooms: Any = ()) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder / "trials"))
+
+    monkeypatch.setattr(archive, "is_results", refuse)
+    (tmp_path / "a").mkdir()
+    for command in (["site", str(tmp_path / "a"), "--out", str(tmp_path / "site")], ["compare", *[str(tmp_path)] * 2]):
+        assert main(command) == 2
+        assert capsys.readouterr().err.endswith("trials: cannot be read: Permission denied; check its permissions\n")
 
 
 def test_links_in_a_publication_are_not_copied_and_what_it_lacks_is_said(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from forged import (
     Edit,
     account,
     accuracy,
+    as_attempt,
     as_framework,
     attempt,
     columns,
@@ -107,6 +108,16 @@ FORGERIES = {
     ),
     "a precision": Forgery(result(lambda data: data["facts"].update(tf32=True)), "facts: tf32"),
     "a verdict": Forgery(result(lambda data: data.update(checks=[])), "it is ok without that check's verdict"),
+    "a contended trial called ok": Forgery(
+        several(columns(cores_cpu_s=times(3)), figures(foreign_cpu_percent=lambda _: 60.0)), "judged again: contended"
+    ),
+    "a diverged trial called ok": Forgery(
+        result(lambda data: data["figures"]["diverged_step"].update(value=3, reason=None)), "judged again: diverged"
+    ),
+    "an ok trial called out of memory": Forgery(
+        result(lambda data: data.update(status="out_of_memory", reason="x")), "status: stored: out_of_memory"
+    ),
+    "a verdict, as an earlier attempt": Forgery(as_attempt, "it is ok without that check's verdict"),
     "a commit": Forgery(machine(commit="afa2864-dirty"), "uncommitted changes"),
     "energy on a GPU": Forgery(figures(energy_j=times(0.5)), "energy_j: stored", gpu=True),
     "energy per image on a GPU": Forgery(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import PROJECT, make_spec, varied
-from probed import DROPPING, OPTIMIZER, PLAIN, gathered, moved, opened, through_json, truth
+from probed import DROPPING, OPTIMIZER, PLAIN, everywhere, gathered, moved, opened, through_json, truth
 from rich.console import Console
 
 from runner import ask as asking
@@ -216,6 +216,56 @@ def test_with_other_images_three_times_the_largest_effect_of_rounding_is_allowed
     undetermined = replace(moved(calm.rounded, "gradients", "conv2/kernel", 0.02), again=calm.rounded.again)
     some = join_truths(replace(calm, rounded=undetermined), calm)
     assert find_difference(join_probes(changed, changed), some) is None
+
+
+@pytest.mark.parametrize(("where", "key"), [("evaluation", None), ("losses", 3)])
+def test_what_one_draw_that_diverges_cannot_show_the_others_still_do(where: str, key: Any) -> None:
+    calm = truth()
+    diverging = replace(
+        calm.expected, losses=[loss * (1, 1, 3, 3, 3)[i] for i, loss in enumerate(calm.expected.losses)]
+    )
+    one = replace(calm, expected=replace(diverging, again=calm.expected.again))
+    off = moved(calm.rounded, where, key, 0.02)
+    assert find_difference(join_probes(off, off), join_truths(one, calm))
+
+
+def test_rounding_that_is_no_number_in_one_draw_allows_nothing() -> None:
+    calm = truth()
+    lost = {**calm.rounded.gradients, "conv2/kernel": [None] * 5}
+    overflown = replace(calm, rounded=replace(calm.rounded, gradients=lost))
+    off = moved(calm.rounded, "gradients", "conv2/kernel", 0.04)
+    assert find_difference(join_probes(off, off), join_truths(overflown, calm))
+
+
+@pytest.mark.parametrize("where", ["outputs", "gradients"])
+@pytest.mark.usefixtures("asked")
+def test_an_adapter_that_leaves_a_layer_or_a_gradient_out_is_unverified(where: str) -> None:
+    def without_last(probe: Evidence) -> Evidence:
+        return replace(probe, **{where: dict(list(getattr(probe, where).items())[:-1])})
+
+    (judged,) = judge(trial("one", everywhere(truth().rounded, without_last)))
+    assert is_unverified(judged, f"differs from the referee: {where} are ")
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_framework_that_gives_no_further_evidence_is_asked_for_it_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "inputs").mkdir()
+    np.save(tmp_path / "inputs" / "order.npy", np.arange(12, dtype=np.int32).reshape(2, 6))
+    asked = []
+
+    def die(gate: Gate, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
+        asked.append(spec)
+        raise LaunchFailed("it died")
+
+    monkeypatch.setattr(Gate, "_probe", die)
+    given = {"inputs": INPUTS | {"order": InputFile("inputs/order.npy", "order")}}
+    off = moved(truth().rounded, "gradients", "conv2/kernel", 0.01)
+    judging, trials = Gate(tmp_path, PROJECT), [trial("one", off, batch_size=size, **given) for size in (4, 8, 16)]
+    for _ in range(2):
+        assert all(is_unverified(each, "differs from the referee: ") for each in judging.judge(trials))
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("where", "key", "by"), [("outputs", "conv2", 0.01), ("gradients", "conv2/kernel", 0.1)])
