@@ -15,10 +15,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from adapters.worker.__main__ import adapter_for
 from workloads import weights
-from workloads.layers import Dense, Dropout, Flatten
+from workloads.layers import Dense, Dropout, Flatten, Relu
 from workloads.spec import OptimizerSpec, Workload
 
-WORKLOAD = Workload("masks", "", (16, 12, 3), (Flatten("flatten"), Dropout("dropout", 0.5), Dense("dense", 4)))
+# A layer has the name that Keras gives an activation without one.
+LAYERS = (Flatten("relu"), Relu("positive"), Dropout("dropout", 0.5), Dense("dense", 4))
+WORKLOAD = Workload("masks", "", (16, 12, 3), LAYERS)
 
 if __name__ == "__main__":
     out, framework, devices = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -463,6 +463,7 @@ def test_a_last_line_cut_short_is_no_finding(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         ("", "it is empty"),
+        (",,,\n", "it is empty"),
         ("a,b\n1,2\n", "no column of usage, memory or power; it has a, b"),
         ("time,gpu\n", "it has no rows"),
         ("time,gpu\n1,2\n2,many\n", "gpu, row 2: 'many' is not a number"),

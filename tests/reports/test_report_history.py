@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +69,12 @@ def test_without_a_change_there_is_no_step_and_with_one_run_speed_is_not_judged(
 
 def test_a_history_needs_two_folders_each_once(tmp_path: Path) -> None:
     (folder,) = nights(tmp_path, (1,))
-    for folders, told in (([folder], "one results folder has no history"), ([folder, folder], "given twice")):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    for folders, told in (
+        ([folder], "one results folder has no history"),
+        ([folder, folder], "given twice"),
+        ([folder, copy], "copy: it also holds a trial of .*: a copy is no second run"),
+    ):
         with pytest.raises(ReportError, match=told):
             read_entries(folders)
     outcomes = {"confirmed", "not confirmed", "awaits a second run", "the first entry differs"}

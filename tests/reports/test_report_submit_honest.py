@@ -259,3 +259,27 @@ def test_a_file_is_placed_without_hard_links_and_replaces_none(tmp_path: Path, m
     with pytest.raises(ReportError, match="File exists"):
         command.place(packed, out)
     assert out.read_bytes() == b"new" and list(out.parent.iterdir()) == [out]
+
+
+@pytest.mark.parametrize(("nodes", "refused"), [(("a", "b"), False), (("a", "a"), True)])
+def test_nodes_of_a_cluster_that_booted_at_once_are_machines_of_their_own(
+    base: Path, tmp_path: Path, nodes: tuple[str, str], refused: bool
+) -> None:
+    results = shutil.copytree(base, tmp_path / "results")
+    kinds = ("AMD EPYC 9654", "AMD Ryzen 9 7950X")
+    for trial, node, model in zip(sorted(results.glob("trials/*")), nodes, kinds, strict=True):
+        for name in ("result.json", "attempt.json"):
+            data = json.loads((trial / name).read_text())
+            data["machine"] |= {"node": node, "cpu_model": model}
+            (trial / name).write_text(json.dumps(data))
+    found = [line for line in verify_results(seal(results)).findings if "cpu_model differs" in line]
+    assert bool(found) == refused
+
+
+def test_a_folder_that_takes_no_labels_is_named_before_anything_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.tar.xz").write_bytes(b"archive")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert verify_submission.main([str(tmp_path / "mine.tar.xz")]) == 2
+    assert "cannot be written: labels are stored next to the file" in capsys.readouterr().err

@@ -122,6 +122,14 @@ def test_of_a_page_of_another_version_figures_are_compared_and_sentences_are_not
     ]
 
 
+def test_of_another_version_too_the_page_and_its_marks_must_be_there(copy: Path) -> None:
+    edit_facts(copy, built_by="", marks=["Published with known faults: one."])
+    told = f"{copy / 'report.html'}: the mark of {publication.FILE} is not in it: Published with known faults: one."
+    assert told in seal(copy).findings
+    (copy / "report.html").unlink()
+    assert f"{copy}: it has no page" in seal(copy).findings
+
+
 @pytest.mark.parametrize(
     ("was", "now", "agree"),
     [("728", "728.4", True), ("1,613", "1613", True), ("98.33", "98.34", False), ("885", "884", False)],

@@ -105,3 +105,18 @@ def test_the_commit_of_a_figure_and_its_time_are_those_of_the_checkout_and_of_no
         monkeypatch.setenv(name, str(place))
     assert read_commit(project) == commit
     assert read_commit_time(project) == read_commit_time(project, "second") == moment
+
+
+def test_a_commit_is_dirty_where_code_was_changed_and_not_where_a_report_was_published(project: Project) -> None:
+    (project.root / "published").mkdir(exist_ok=True)
+    index = project.root / "published" / "index.html"
+    index.write_text("one report")
+    git(project.root, "add", "--force", str(index))
+    git(project.root, "commit", "--quiet", "--message", "published")
+    commit = read_commit(project)
+    index.write_text("two reports")
+    assert read_commit(project) == commit
+    tracked = git(project.root, "ls-files").splitlines()
+    code = project.root / next(name for name in tracked if not name.startswith("published/"))
+    code.write_text(code.read_text() + "# changed\n")
+    assert read_commit(project) == f"{commit}-dirty"

@@ -241,7 +241,8 @@ def test_rounding_that_is_no_number_in_one_draw_allows_nothing() -> None:
 @pytest.mark.usefixtures("asked")
 def test_an_adapter_that_leaves_a_layer_or_a_gradient_out_is_unverified(where: str) -> None:
     def without_last(probe: Evidence) -> Evidence:
-        return replace(probe, **{where: dict(list(getattr(probe, where).items())[:-1])})
+        left: dict[str, Any] = {where: dict(list(getattr(probe, where).items())[:-1])}
+        return replace(probe, **left)
 
     (judged,) = judge(trial("one", everywhere(truth().rounded, without_last)))
     assert is_unverified(judged, f"differs from the referee: {where} are ")
