@@ -119,7 +119,8 @@ def find_excused(result: TrialResult) -> Iterator[str]:
     """Yield why a trial that is stored as ok is none, by its own figures and checks."""
     if result.status is not Status.OK:
         return
-    if others := find_disturbance(result.spec, result.figures, result.checks):
+    versioned = result.machine.get("measurement_version") is not None  # before, no trial was contended
+    if versioned and (others := find_disturbance(result.spec, result.figures, result.checks)):
         yield f"status: stored: ok; judged again: {Status.CONTENDED}: {others}"
     if (step := read_value(result.figures, registry.DIVERGED_STEP)) is not None:
         yield f"status: stored: ok; judged again: {Status.DIVERGED}: the loss of step {step:.0f} is not a number"

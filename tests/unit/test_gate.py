@@ -231,7 +231,7 @@ def test_what_one_draw_that_diverges_cannot_show_the_others_still_do(where: str,
 
 def test_rounding_that_is_no_number_in_one_draw_allows_nothing() -> None:
     calm = truth()
-    lost = {**calm.rounded.gradients, "conv2/kernel": [None] * 5}
+    lost: dict[str, Any] = {**calm.rounded.gradients, "conv2/kernel": [None] * 5}
     overflown = replace(calm, rounded=replace(calm.rounded, gradients=lost))
     off = moved(calm.rounded, "gradients", "conv2/kernel", 0.04)
     assert find_difference(join_probes(off, off), join_truths(overflown, calm))
