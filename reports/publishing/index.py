@@ -13,15 +13,15 @@ from . import publication
 from .publication import ClaimOutcome, Publication
 
 TEMPLATES = Path(__file__).parent
-INDEX, TITLE = "index.html", "<title>Batchwise: published reports</title>"
+INDEX = "index.html"
 PICTURES = ("speed.png", "usage.png")  # for a publication that names none
 
 
 def refuse_other(into: Path) -> None:
-    """Raise ReportError if the folder has another page of the index's name; OSError if it cannot be read."""
+    """Raise ReportError if the folder has a page of the index's name and no publication, whose index it could be."""
     path = into / INDEX
-    if path.exists() and TITLE not in path.read_text(encoding="utf-8", errors="replace"):
-        raise ReportError(f"{path}: is another page, and would be lost; name another folder with --into")
+    if path.exists() and not any(list_publications(into)):
+        raise ReportError(f"{path}: no publication lies next to it, and it would be lost; remove it, or use --into")
 
 
 def write(into: Path) -> list[str]:
@@ -32,7 +32,6 @@ def write(into: Path) -> list[str]:
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     each = [entry[0] for entry in publications]
     html = environment.get_template("published.html.j2").render(
-        title=TITLE,
         publications=publications,
         unreadable=unreadable,
         claims=group_claims(publications),

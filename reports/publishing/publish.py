@@ -120,8 +120,8 @@ def publish(
             raise ReportError(f"{results}: not fit to be published: {why}. Run the trials again, or add --anyway")
         try:
             into.mkdir(parents=True, exist_ok=True)
-            published_index.refuse_other(into)
             with _lock(into) as warnings:
+                published_index.refuse_other(into)
                 name = name or _name(copied.stored, into)
                 fresh = _place(copied, stage, into / name, replace, credit, packed if published else None)
                 warnings += published_index.write(into)

@@ -261,7 +261,7 @@ def test_nothing_but_a_publication_and_its_index_is_ever_replaced(results: Path,
     }
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("my page")
-    with pytest.raises(ReportError, match="is another page, and would be lost"):
+    with pytest.raises(ReportError, match="no publication lies next to it, and it would be lost"):
         publish.publish(named, tmp_path / "site", CREDIT)
     assert [path.name for path in (tmp_path / "site").iterdir()] == ["index.html"]
     assert (tmp_path / "site" / "index.html").read_text() == "my page"
