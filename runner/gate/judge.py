@@ -181,11 +181,12 @@ class Gate:
             self.others[name] = None  # also where it fails: not asked again in this run
             other = take_other_images(spec, self.results)
             self.others[name] = other, Evidence.from_json(self._probe(other, self.launcher(spec)))
-        asked = self.others[name]
-        more = self._truth(asked[0]) if asked else "its framework gave no further evidence"
-        if asked is None or not isinstance(more, Truth):
-            raise LaunchFailed(str(more))
+        if (asked := self.others[name]) is None:
+            raise LaunchFailed("its framework gave no further evidence")
         other, answer = asked
+        more = self._truth(other)
+        if not isinstance(more, Truth):
+            raise LaunchFailed(more)
         more = self._widened(other, more)
         return find_difference(join_probes(evidence, answer), join_truths(truth, more))
 
