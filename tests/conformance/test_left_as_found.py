@@ -41,7 +41,7 @@ def found(framework: str, module: str, folder: Path, *chosen: int | str, **varia
 
 
 def errors_of(name: str) -> tuple[str, tuple[str, str]]:
-    """(framework, what is found first): read, not imported, as its framework is not here."""
+    """(framework, what is always found): read, not imported, as its framework is not here."""
     for node in ast.parse(DISTURBING[name].read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "(FRAMEWORK, CAUGHT_BY)":
             framework, caught_by = ast.literal_eval(node.value)
@@ -74,7 +74,8 @@ def test_a_step_is_as_it_was_after_all_that_a_worker_does_around_it(framework: s
 def test_an_adapter_that_disturbs_its_own_training_is_found_by_what_it_does(name: str, tmp_path: Path) -> None:
     framework, caught_by = errors_of(name)
     told = found(framework, f"broken.disturbing.{name}", tmp_path, *dict.fromkeys((BEFORE, caught_by[0])))
-    assert caught_by == findings(told)[0], told
+    seen = findings(told)
+    assert caught_by in seen and {done for done, _ in seen} == {caught_by[0]}, told
 
 
 @pytest.mark.parametrize("name", MOST)
