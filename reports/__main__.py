@@ -56,6 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
     program.interrupt_in_order()
     try:
         return run(arguments)
+    except OSError as error:
+        where, why = error.filename or "system", error.strerror or error
+        print(f"reports: {where}: {why}; no result was changed", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\nreports: interrupted; no result was changed. Run the same command again.", file=sys.stderr)
         return program.EXIT_INTERRUPTED

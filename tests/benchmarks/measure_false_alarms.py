@@ -4,8 +4,8 @@ python tests/benchmarks/measure_false_alarms.py FOLDER [--framework NAME ...] [-
 
 Runs every setting into a separate folder below FOLDER, prints how its trials ended, and each accusation in full. The
 same command goes on where it was interrupted. Exit code 1 where a trial was `unverified`. `--write` puts the table
-between the marks of a page. With three frameworks it takes about 40 minutes on two cores. FOLDER can then be given to
-measure_margins.py.
+between the marks of a page that name these frameworks. With three frameworks it takes about 40 minutes on two cores.
+FOLDER can then be given to measure_margins.py.
 """
 
 from __future__ import annotations
@@ -86,10 +86,9 @@ def main() -> int:
     print(f"\n{table}\n", *accused, sep="\n")
     if options.write:
         text = options.write.read_text()
-        head, rest = text.split("<!-- false alarms -->")
-        options.write.write_text(
-            f"{head}<!-- false alarms -->\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
-        )
+        mark = f"<!-- false alarms: {' '.join(options.frameworks)} -->"
+        head, rest = text.split(mark)
+        options.write.write_text(f"{head}{mark}\n{table}\n<!-- end -->{rest.partition('<!-- end -->')[2]}")
     return int(bool(accused))
 
 

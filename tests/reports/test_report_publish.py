@@ -4,6 +4,7 @@ import json
 import lzma
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,21 @@ def test_the_command_publishes_page_pictures_archive_and_citation_and_checksums_
         "citation.bib", "SHA256SUMS",
     }  # fmt: skip
     assert sorted(path.name for path in into.iterdir()) == [NAME, "index.html"]
+
+
+@pytest.mark.parametrize("command", [("publish", "--author", AUTHOR, "--into"), ("submit", "--out"), ("site", "--out")])
+def test_a_full_disk_is_one_line_and_leaves_the_results_as_they_were(
+    command: tuple[str, ...], results: Path, tmp_path: Path
+) -> None:
+    """No file may be larger than the limit: writing fails as on a full disk."""
+    name, *options = command
+    before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
+    told = [sys.executable, "-m", "reports", name, str(results), *options, str(tmp_path / "out.tar.xz")]
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1000, 1000))
+    ran = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, preexec_fn=limit)
+    assert ran.returncode == 2 and ran.stderr.startswith("reports: "), ran.stderr
+    assert ran.stderr.count("\n") == 1 and "File too large" in ran.stderr, ran.stderr
+    assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
 
 
 def test_the_report_can_be_made_again_from_the_archive(results: Path, tmp_path: Path) -> None:
