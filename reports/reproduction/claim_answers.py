@@ -9,12 +9,13 @@ from ..conditions import Section
 from ..frameworks import order_frameworks
 from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
 from ..sentences import say
-from .claim_tests import Outcome
+from .claim_tests import ClaimVerdict, Outcome
 from .claims import TestedClaim, evaluate_section, hold_sections, judge_across
 from .publication import Article
 from .reproduced import list_frameworks
 
 WORSE = (Outcome.HOLDS, Outcome.SEEN, Outcome.UNCERTAIN, Outcome.UNSEEN, Outcome.FAILS)  # each worse than those before
+NOT_RUN = "not run"
 CERTAIN_FIRST = tuple(map(str, (Outcome.HOLDS, Outcome.FAILS, Outcome.SEEN, Outcome.UNSEEN, Outcome.UNCERTAIN)))
 
 
@@ -46,11 +47,28 @@ def _answer(
     asking = [publication for publication in held if publication.question]
     if len(asking) != 1 or any(tested for publication, tested in across.items() if publication != asking[0]):
         return None
-    topics: dict[str, list[TestedClaim]] = {}
-    for each in (*_run_alone(asking[0], held[asking[0]].values()), *across[asking[0]]):
+    sections, topics = held[asking[0]].values(), dict[str, list[TestedClaim]]()
+    for each in (*_run_alone(asking[0], sections), *across[asking[0]]):
         if each.claim.topic:
             topics.setdefault(each.claim.topic, []).append(each)
+    for topic, tested in topics.items():
+        tested += _list_untested(topic, tested, asking[0], sections)
     return (asking[0].question, topics) if topics else None
+
+
+def _list_untested(
+    topic: str, tested: Sequence[TestedClaim], publication: Article, sections: Iterable[Section]
+) -> list[TestedClaim]:
+    """List the other claims of a topic about frameworks that ran: without them, a part would answer for the whole."""
+    known = {(each.claim.text, each.framework) for each in tested}
+    ran = {result.spec.cell.framework: section.named for section in sections for result in section.results}
+    return [
+        TestedClaim(claim, framework, named(framework), {}, ClaimVerdict(Outcome.UNCERTAIN, NOT_RUN))
+        for claim in publication.claims
+        if claim.topic == topic
+        for framework, named in ran.items()
+        if framework in (claim.frameworks or ran) and (claim.text, framework) not in known
+    ]
 
 
 def _group_by_outcome(topics: Mapping[str, Sequence[TestedClaim]]) -> dict[str, dict[str, list[str]]]:

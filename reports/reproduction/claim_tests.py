@@ -2,23 +2,22 @@
 
 Published figures count as exact: their interval is the value itself. A value from one repeat has no interval, so its
 claim neither holds nor fails. Such a claim is seen in this run, not seen, or the values are too close to each other. A
-trend over four or more batch sizes is tested even so, because the sizes serve as repeats.
+trend over four or more batch sizes is tested even so, because the sizes serve as repeats. Claims that compare two
+sides: `claim_sides`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from workloads.statistics import (
     FEWEST_RANKED,
     Verdict,
-    cut_interval,
     decide,
-    mean_interval,
     p_of_ranks,
     rank_correlation,
 )
@@ -31,7 +30,6 @@ from .reproduced import list_frameworks
 
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
 NEAR = f"one repeat, within {TIE_PERCENT:g} %"
-Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values of a claim's first and second side}
 
 
 class Outcome(StrEnum):
@@ -46,10 +44,17 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """An outcome and `why`, the numbers that led to it, in words."""
+    """An outcome and `why`, the numbers that led to it, in words.
+
+    `p` is the probability of such a difference between two sides, or one so far beyond the claim's bounds, by chance.
+    It is NaN without repeats of both sides. `tests`: the comparisons for whose number it was corrected, where only that
+    made it uncertain.
+    """
 
     outcome: Outcome
     why: str
+    p: float = math.nan
+    tests: int = 0
 
 
 def judge_claim(claim: Claim, framework: str, points: Points, named: FrameworkNames) -> ClaimVerdict:
@@ -72,37 +77,6 @@ def judge_claim(claim: Claim, framework: str, points: Points, named: FrameworkNa
             return falls(values, sizes, unit)
         case _:
             raise ValueError(f"{claim.test}: no such test of a claim")
-
-
-def subtract_exact(pairs: Pairs) -> Point:
-    """Return the mean difference of figures that count as exact."""
-    mean = math.fsum(a.value - b.value for a, b in pairs.values()) / len(pairs)
-    return Point(mean, mean, mean, 0)
-
-
-def judge_sides(
-    claim: Claim, framework: str, a: Points, b: Points, subtract: Callable[[Pairs], Point | None] = subtract_exact
-) -> ClaimVerdict:
-    """Test a claim that compares two metrics; `subtract` gives the mean difference over all pairs."""
-    missing = [_at(x, y) for x, y in claim.pairs if (framework, x) not in a or (framework, y) not in b]
-    if missing:
-        return ClaimVerdict(Outcome.UNCERTAIN, f"no value of both sides at {listed(missing)}")
-    pairs = {(x, y): (a[framework, x], b[framework, y]) for x, y in claim.pairs}
-    if claim.test == "above":
-        unit = claim.metric.quantity.unit
-        text = (f"{p.value:.2f} against {q.value:.2f} {unit} at {_at(*at)}" for at, (p, q) in pairs.items())
-        return all_above(list(pairs.values()), ", ".join(text))
-    if claim.test == "times":
-        return is_times(list(pairs.values()), claim.factor, claim.within)
-    shift = subtract(pairs)
-    if shift is None:
-        return ClaimVerdict(Outcome.UNCERTAIN, "no repeat is on both sides")
-    least = -math.inf if claim.test == "no-gain" else -claim.within  # otherwise "same"
-    return _between([shift], least, claim.within, f"mean difference {_signed(shift, claim.metric.unit)}")
-
-
-def _at(x: int, y: int) -> str:
-    return str(x) if x == y else f"{x} against {y}"
 
 
 def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = False) -> ClaimVerdict:
@@ -207,64 +181,6 @@ def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> ClaimVer
         return missing
     text = ", ".join(f"{values[size].value:.2f} {unit} at {size}" for size in sizes)
     return all_above([(values[a], values[b]) for a, b in itertools.pairwise(sizes)], text)
-
-
-def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float) -> ClaimVerdict:
-    """Test if the first value of each pair is `factor` times the second.
-
-    The ratio may differ by the share `within` of the factor. For a factor of 0 it may be at most `within`.
-    """
-    if any(b.value <= 0 for _, b in pairs):
-        return ClaimVerdict(Outcome.UNCERTAIN, "a value is 0: there is no ratio to it")
-    ratios = [Point(a.value / b.value, *divide_intervals(a, b), min(a.n, b.n)) for a, b in pairs]
-    text = f"{listed(f'{ratio.value:.3f}' for ratio in ratios)} times"
-    slack = within * (factor or 1.0)
-    return _between(ratios, factor - slack, factor + slack, text)
-
-
-def divide_intervals(a: Point, b: Point) -> tuple[float, float]:
-    """Return the bounds of a / b for a b above 0; without end where b's interval reaches 0. NaN stays NaN."""
-    if math.isnan(b.low) or b.low > 0:
-        ends = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
-        return (min(ends), max(ends)) if not any(map(math.isnan, ends)) else (math.nan, math.nan)
-    return (-math.inf if a.low < 0 else a.low / b.high), math.inf
-
-
-def compute_mean_difference(
-    pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]],
-    least_spread: float,
-    bounds: tuple[float, float] | None = None,
-) -> Point | None:
-    """Mean difference, first side minus second, over the pairs and the repeats that all of them have.
-
-    Each side is {repeat: value}. Returns None if no repeat is common. Repeats of one run share their seeds, so a seed's
-    effect on both sides cancels. The interval is that of the repeats' means. It is at least as wide as a spread of
-    `least_spread` per difference would give, and ends at the `bounds` of a difference.
-    """
-    common = sorted(set.intersection(*({*side} for pair in pairs for side in pair)))
-    means = [math.fsum(a[repeat] - b[repeat] for a, b in pairs) / len(pairs) for repeat in common]
-    if len(means) < 2:
-        return Point(means[0], math.nan, math.nan, 1) if means else None
-    interval = mean_interval(means, least_spread / math.sqrt(len(pairs)))
-    return Point(*cut_interval(interval, bounds), len(means))
-
-
-def _signed(point: Point, unit: str) -> str:
-    interval = f" [{point.low:+.2f}, {point.high:+.2f}]" if point.n and point.sure else ""
-    return f"{point.value:+.2f}{interval} {unit}"
-
-
-def _between(points: Sequence[Point], low: float, high: float, text: str) -> ClaimVerdict:
-    """Test if all values lie between the two bounds, by their intervals."""
-    if not all(point.sure for point in points):
-        seen = all(low <= point.value <= high for point in points)
-        return ClaimVerdict(Outcome.SEEN if seen else Outcome.UNSEEN, f"one repeat; {text}")
-    places = {decide(point.low, point.high, margin=(low, high)) for point in points}
-    if places & {Verdict.BETTER, Verdict.WORSE}:
-        return ClaimVerdict(Outcome.FAILS, text)
-    if places <= {Verdict.WITHIN}:
-        return ClaimVerdict(Outcome.HOLDS, text)
-    return ClaimVerdict(Outcome.UNCERTAIN, f"the interval reaches beyond the bound; {text}")
 
 
 def _few(values: dict[int, Point]) -> ClaimVerdict:

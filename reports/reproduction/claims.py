@@ -10,33 +10,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workloads.statistics import ERROR
+from workloads.statistics import CONFIDENCE_PERCENT, ERROR, Estimate
 
 from ..condition_text import ABSENT
 from ..conditions import DEVICE_KIND, Section, alike
 from ..frameworks import FrameworkNames, order_frameworks
 from ..order import TIE_PERCENT, Point, Points
-from ..sentences import listed, say
+from ..quantities import ACCURACY
+from ..sentences import listed, note_corrected, say
 from ..table import Columns, Record, Table, TableCell, Theme, build_rows
 from ..tables import Place
-from .claim_tests import (
-    FLAT,
-    STRONG,
-    TWICE,
-    ClaimVerdict,
-    Outcome,
-    Pairs,
-    compute_mean_difference,
-    judge_claim,
-    judge_sides,
-)
+from .claim_sides import Difference, Pairs, compute_mean_difference, correct, estimate_effect, judge_sides
+from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, judge_claim
 from .publication import SERIES, Article, Claim, Metric, find_articles
 from .reproduced import Reproduced, list_frameworks
 
 NAME, ACROSS = "claims", "claims-across"
+EXCLUDED = "0, or the bound of the claim,"  # by an interval whose verdict the correction overruled
 MEASURED, PUBLISHED = "measured", "published"
 BOUNDS = {"strong": STRONG, "flat": FLAT, "twice": TWICE, "alpha": ERROR, "tie_percent": TIE_PERCENT}
 
@@ -86,7 +79,13 @@ def evaluate_section(section: Section, publication: Article) -> tuple[list[Teste
     tested = [
         _test(claim, framework, (ours[claim.metric],), section.named) for claim, framework in _by_framework(here, ours)
     ]
-    return tested, ours
+    return _correct(tested), ours
+
+
+def _correct(tested: Sequence[TestedClaim]) -> list[TestedClaim]:
+    """Correct what was measured for the number of the table's comparisons."""
+    corrected = correct([each.measured for each in tested])
+    return [replace(each, measured=measured) for each, measured in zip(tested, corrected, strict=True)]
 
 
 def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[tuple[Claim, str]]:
@@ -142,15 +141,18 @@ def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced], named: 
         return judge_claim(claim, framework, sides[0].points, named)
     a, b, other = sides[0], sides[-1], claim.rival or framework
 
-    def subtract(pairs: Pairs) -> Point | None:
-        return compute_mean_difference(
-            # `repeats` leave out diverged trials: a point may rest on them alone
-            [(a.repeats.get((framework, x), {}), b.repeats.get((other, y), {})) for x, y in pairs],
-            a.least_spread,
-            a.metric.quantity.figures[0].difference_bounds,
-        )
+    def find_repeats(x: int, y: int) -> tuple[Mapping[int, float], Mapping[int, float]]:
+        # `repeats` leave out diverged trials: a point may rest on them alone
+        return a.repeats.get((framework, x), {}), b.repeats.get((other, y), {})
 
-    return judge_sides(claim, framework, a.points, _as(framework, b.points, other), subtract)
+    def subtract(pairs: Pairs) -> Difference | None:
+        bounds = a.metric.quantity.figures[0].difference_bounds
+        return compute_mean_difference([find_repeats(*pair) for pair in pairs], a.least_spread, bounds)
+
+    def contrast(x: int, y: int) -> Estimate | None:
+        return estimate_effect(*find_repeats(x, y), a.least_spread, absolute=a.metric.quantity is ACCURACY)
+
+    return judge_sides(claim, framework, a.points, _as(framework, b.points, other), subtract, contrast)
 
 
 def hold_sections(sections: Sequence[Section]) -> dict[Article, dict[int, Section]]:
@@ -179,7 +181,7 @@ def judge_across(publication: Article, held: dict[int, Section]) -> list[TestedC
         if claim.against
         for framework, sides, numbers in _rows(claim, claim.against, publication, held)
     )
-    return [each for each in every if each.numbers or each.published[PUBLISHED]]
+    return _correct([each for each in every if each.numbers or each.published[PUBLISHED]])
 
 
 def _rows(
@@ -221,7 +223,13 @@ def build_table(every: Sequence[TestedClaim], publication: Article, section: Sec
 
 
 def _say_how_sides_are_tested(columns: bool = False) -> str:
-    return say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT, columns=columns)
+    return say(
+        "published.how_claims_across_are_tested",
+        tie_percent=TIE_PERCENT,
+        confidence_percent=CONFIDENCE_PERCENT,
+        error_percent=f"{100 * ERROR:g}",
+        columns=columns,
+    )
 
 
 def tables_across(sections: Sequence[Section]) -> list[Table]:
@@ -253,7 +261,8 @@ def build_claim_table(
     names = [key for key in every_key if key not in left_out and not key.startswith("why_")]
     shown: Columns = {key.replace("_", " ").capitalize(): _text_of(key) for key in names} | {"Why": _why}
     rows = build_rows(records, shown)
-    return Table(name, title, *rows, above=above, below=below, words=True, theme=Theme.PUBLISHED)
+    overruled = note_corrected([each.measured.tests for each in every if each.measured.tests], EXCLUDED)
+    return Table(name, title, *rows, above=(*above, *overruled), below=below, words=True, theme=Theme.PUBLISHED)
 
 
 def _text_of(key: str) -> Callable[[Record], TableCell]:

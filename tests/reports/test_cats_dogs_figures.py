@@ -9,7 +9,8 @@ import pytest
 
 from reports.frameworks import FrameworkNames
 from reports.order import Point, Points
-from reports.reproduction.claim_tests import Outcome, compute_mean_difference, judge_claim, judge_sides
+from reports.reproduction.claim_sides import compute_mean_difference, judge_sides
+from reports.reproduction.claim_tests import Outcome, judge_claim
 from reports.reproduction.publication import PUBLICATIONS, Claim, Metric, read
 from workloads import pets
 

@@ -16,7 +16,8 @@ from reports import build, export
 from reports.conditions import group_into_sections
 from reports.order import Point
 from reports.reproduction import claim_answers, claims, publication, published_figures
-from reports.reproduction.claim_tests import Outcome, compute_mean_difference, is_times
+from reports.reproduction.claim_sides import compute_mean_difference, is_times
+from reports.reproduction.claim_tests import Outcome
 from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
 from workloads.records.figures import Figure
@@ -290,6 +291,8 @@ def test_a_title_says_the_worst_of_a_framework_s_claims_on_a_topic_and_names_no_
     other = [replace(each, spec=varied(each.spec, framework="mxnet")) for each in rows]
     started = f"{asked} Yes: state of the optimizer (MXNet). No: state of the optimizer (PyTorch). Yes in this run: "
     assert title(*wrong, *other).startswith(started)
+    part = title(*memories("sgd", 0.0))
+    assert part == f"{asked} All of it is uncertain", "of three rules one was run"
     monkeypatch.setattr(claim_answers, "_answer", lambda *_: None)
     assert title(*rows).startswith("Claims over the series: ")
 
@@ -323,6 +326,50 @@ def test_one_thread_stands_against_all_and_no_section_against_itself() -> None:
     table = table_of(*one, *devices(900, 70, gpu=False, study="devices-cpu"))
     assert of(table, text)[2] == "holds"
     assert claims.tables_across(group_into_sections(one)[0]) == []
+
+
+def test_sides_are_compared_in_pairs_of_repeats_so_what_changes_both_cancels() -> None:
+    """1000, 2000 and 4000 images/s, each 1.3 times as many with all threads: the intervals of the cells overlap."""
+    text = "all threads train more images a second than one, at the largest batch sizes"
+
+    def at(speed: float, threads: int | None = None, order: Sequence[int] = (0, 1, 2)) -> list[TrialResult]:
+        found = devices(0, 70, gpu=False, study="devices-cpu")
+        figures = [{"images_per_s": Figure(speed * 2.0 ** order[r.spec.draw.repeat], "")} for r in found]
+        found = [replace(r, figures=r.figures | each) for r, each in zip(found, figures, strict=True)]
+        return [replace(r, spec=varied(r.spec, threads=threads)) for r in found] if threads else found
+
+    assert of(table_of(*at(1000, threads=1), *at(1300)), text)[2] == "holds"
+    assert of(table_of(*at(1300, threads=1), *at(1000)), text)[2] == "does not hold"
+    found = of(table_of(*at(1000, threads=1), *at(1300, order=(1, 2, 0))), text)
+    assert found[2] == "uncertain" and "an interval of the paired repeats reaches both sides" in found[3]
+
+
+def test_a_verdict_that_only_one_comparison_would_allow_is_overruled_and_the_table_says_so() -> None:
+    """The difference of TWICE is 2.27 [1.03, 3.51] points, p 0.024 alone; other claims hold because nothing differs."""
+    beyond = {0: 1.77, 1: 2.27, 2: 2.77}
+
+    def raise_zoomed(result: TrialResult) -> TrialResult:
+        points = beyond[result.spec.draw.repeat] if result.spec.task.augment == "zoom-copy" else 0.0
+        accuracy = (result.figures["test_accuracy"].value or 0.0) + points / 100
+        return replace(result, figures={"test_accuracy": Figure(accuracy, "")})
+
+    def tables(*frameworks: str) -> Table:
+        found = [*series("augmented", FALLING, repeats=3), *series("copied", FALLING, repeats=3)]
+        own = [
+            each
+            for name in frameworks
+            for each in (*series("augmented", FALLING, name, 3), *series("copied", FALLING, name, 3))
+        ]
+        return table_of(*(raise_zoomed(each) for each in found), *own)
+
+    alone, among = tables(), tables("mxnet", "tensorflow")
+    assert of(alone, TWICE)[2] == "does not hold" and len(alone.above) == 1
+    assert of(among, TWICE)[2] == "uncertain" and "corrected p 0.07" in of(among, TWICE)[3]
+    assert among.above[1:] == (
+        "In 1 comparison of this table the interval excludes 0, or the bound of the claim, and yet no difference is "
+        "stated: its verdict was corrected for 3 comparisons.",
+    )
+    assert {of(among, TWICE, name)[2] for name in ("MXNet", "TensorFlow")} == {"holds"}
 
 
 def test_claims_of_which_nothing_is_known_are_left_out_and_counted() -> None:
@@ -363,7 +410,7 @@ def test_a_claim_about_two_columns_of_one_table_is_judged_between_them(rival: tu
     assert str(found.outcome) == outcome, found.why
     assert {str(each.outcome) for (_, name), each in told.items() if name == "jax"} == {"uncertain"}
     table = claims.build_table(tested, read(PUBLICATIONS / "frameworks"), section)
-    assert table.below[0].startswith("Each claim compares two columns of this section's tables. Above: ")
+    assert table.below[0].startswith("Each claim compares two columns of this section's tables, in pairs of repeats")
     assert table.head == ("Claim", "Measured", "Why")
 
 
