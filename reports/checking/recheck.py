@@ -85,7 +85,7 @@ def check_trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> lis
     These are figures that differ from its files, checks that fail, and stored verdicts that differ from repeated ones.
     For an attempt that is not `shown`, a check that failed and is stored so is no finding.
     """
-    findings = [*_misplaced(result, trial_dir), *recompute_attempt.find_excused(result)]
+    findings = [*_misplaced(result, trial_dir), *recompute_attempt.find_status_faults(result)]
     workload = find_trained(result.spec, trial_dir.parent.parent)
     repeated = check_figures(result.spec, workload, result.figures, result.epochs)
     repeated += check_threads(result.spec, result.facts)

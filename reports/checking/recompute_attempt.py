@@ -115,7 +115,7 @@ def find_differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]
         yield f"machine: {', '.join(names)}: not as in {ATTEMPT_FILE}"
 
 
-def find_excused(result: TrialResult) -> Iterator[str]:
+def find_status_faults(result: TrialResult) -> Iterator[str]:
     """Yield why a trial that is stored as ok is none, by its own figures and checks."""
     if result.status is not Status.OK:
         return
