@@ -69,10 +69,13 @@ def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
     return (*lines, *([say("findings.further", sections=more)] if more > 0 else []))
 
 
-def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> str:
+def _order(
+    section: Section, quantity: Quantity, ends: Mapping[str, bool], if_stated: Mapping[str, bool] | None = None
+) -> str:
     """Say between which values a quantity is, and who is at an end at which batch sizes, as far as `order` allows.
 
-    `ends`: {word for an end: True if it is the highest value}.
+    `ends`: {word for an end: True if it is the highest value}. `if_stated`: further ends, named only where intervals
+    show them. What is certain comes first.
     """
     spec = quantity.figure(section.condition)
     if spec is None:
@@ -87,6 +90,10 @@ def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> st
                 end = find_extreme(of_size, highest)
                 sizes.setdefault((end.name, end.seen) if end.stated or end.seen else ("", False), []).append(size)
         groups += [{"word": word, "name": name, "once": once, "sizes": at} for (name, once), at in sizes.items()]
+    for word, highest in (if_stated or {}).items():
+        stated = order.map_stated(by_size, highest)
+        groups += [{"word": word, "name": name, "once": False, "sizes": at} for name, at in stated.items()]
+    groups.sort(key=lambda group: (not group["name"], group["once"]))
     values = sorted(point.value for point in points.values())
     texts = [f"{value:z.{tables.count_decimals(value)}f}" for value in (*values[:1], *values[-1:])]
     every = [size for size, of_size in by_size.items() if len(of_size) > 1]
@@ -96,12 +103,12 @@ def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> st
 
 
 def _speed(section: Section) -> str:
-    """Say which framework is fastest where, and how far the speeds can be trusted."""
+    """Say which framework is fastest and slowest where, and how far the speeds can be trusted."""
     cells = [cell for cell in tables.compute_cells(section, SPEED).values() if cell.n]
     unsteady = sum(not cell.doubts.isdisjoint(UNSTEADY) for cell in cells)
     once = bool(cells) and all(cell.n == 1 for cell in cells)
     trust = say("findings.trust", unsteady=unsteady, cells=len(cells), once=once)
-    return f"{_order(section, SPEED, {'fastest': True})} {trust}".strip()
+    return f"{_order(section, SPEED, {'fastest': True}, if_stated={'slowest': False})} {trust}".strip()
 
 
 def _silent(section: Section) -> str:

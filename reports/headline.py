@@ -88,19 +88,34 @@ def write_headline(section: Section) -> str:
 def _of_several(of_section: Race, section: Section) -> str:
     told, every = of_section.decided, of_section.met
     if not told:
-        few = any(end.kind is Order.UNRANKED for end in of_section.fastest.values())
-        return say("headline.too_few", **_too_few(of_section)) if few else say("headline.untold", every=every)
+        return _undecided(of_section, section)
     sizes: dict[str, list[int]] = {}
     for size, end in told.items():
         sizes.setdefault(end.name, []).append(size)
     sizes = dict(sorted(sizes.items(), key=lambda item: -len(item[1])))
-    device = "CPU" if section.condition.placement.device_kind == "cpu" else "GPU"
-    facts = {"every": every, "once": any(end.seen for end in told.values()), "device": device}
+    facts = {"every": every, "once": any(end.seen for end in told.values()), "device": _device(section)}
     alone = next(iter(sizes.values())) if len(sizes) == 1 else []
     spans = sum(len(span_list(of_name, every)) for of_name in sizes.values())
     counts = spans > MOST_SPANS or bool(alone and len(every) > 1)
     lead = _widest(of_section, alone)
-    return say("headline.leaders", section.named, sizes=sizes, counts=counts, lead=lead, **facts)
+    return say("headline.leaders", section.named, word="fastest", sizes=sizes, counts=counts, lead=lead, **facts)
+
+
+def _undecided(of_section: Race, section: Section) -> str:
+    """Write the headline if no framework is fastest at any batch size; a certain slowest comes first."""
+    every, sizes = of_section.met, order.map_stated(of_section.points, highest=False)
+    certain = ""
+    if sizes:
+        counts = sum(len(span_list(of_name, every)) for of_name in sizes.values()) > MOST_SPANS
+        facts = {"every": every, "once": False, "device": _device(section), "lead": None}
+        certain = say("headline.leaders", section.named, word="slowest", sizes=sizes, counts=counts, **facts)
+    if any(end.kind is Order.UNRANKED for end in of_section.fastest.values()):
+        return say("headline.too_few", certain=certain, **_too_few(of_section))
+    return say("headline.untold", every=every, certain=certain)
+
+
+def _device(section: Section) -> str:
+    return "CPU" if section.condition.placement.device_kind == "cpu" else "GPU"
 
 
 def _too_few(of_section: Race) -> dict[str, Any]:
@@ -137,9 +152,10 @@ def _of_one(of_section: Race) -> str:
         ((size, point),) = points.items()
         return say("headline.one_cell", named, name=names[0], speed=point.value, size=size)
     best = order.find_best(points)
-    if len(best.tied) == len(points) - 1 and not any(point.sure for point in points.values()):
-        return say("headline.too_few_of_one", named, name=names[0], every=list(points))
-    once = not any(point.sure for point in points.values())
+    once = not all(point.sure for point in points.values())  # then an order to the best one rests on one repeat
+    if once and len(best.tied) == len(points) - 1:
+        every_once = all(point.n == 1 for point in points.values())
+        return say("headline.too_few_of_one", named, name=names[0], every=list(points), every_once=every_once)
     return say("headline.alone", named, name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
 
 

@@ -189,6 +189,18 @@ def find_extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     return Extreme(name, min(orders, key=strength.index))
 
 
+def map_stated(by_size: Mapping[int, Mapping[str, Point]], highest: bool) -> dict[str, list[int]]:
+    """Map {name: batch sizes at which intervals show it at that end}, the name with most sizes first.
+
+    Batch sizes with fewer than three names are left out: of two, either end is the same fact.
+    """
+    sizes: dict[str, list[int]] = {}
+    for size, of_size in by_size.items():
+        if len(of_size) > 2 and (end := find_extreme(of_size, highest)).stated:
+            sizes.setdefault(end.name, []).append(size)
+    return dict(sorted(sizes.items(), key=lambda item: -len(item[1])))
+
+
 @dataclass(frozen=True)
 class BestWithTies:
     """The batch size of the highest value, and those not significantly lower, in order."""

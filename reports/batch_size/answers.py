@@ -201,7 +201,7 @@ def list_cliffs(frameworks: Sequence[Answers], named: FrameworkNames) -> list[st
 
 def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str], devices: int, named: FrameworkNames) -> str:
     speed = speeds[leader]
-    others = [name for name in speeds if name != leader]
+    slower = [name for name in speeds if _surely_slower(speeds[name], speed)]
     return say(
         "batch_size.advice",
         named,
@@ -209,8 +209,8 @@ def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str], devic
         batch_size=speed.batch_size,
         devices=devices,
         speed=speed.mean,
-        tied=[name for name in others if not _surely_slower(speeds[name], speed)],
-        slower=others,
+        tied=[name for name in speeds if name not in (leader, *slower)],
+        slower=slower,
         unknown=unknown,
     )
 

@@ -149,9 +149,20 @@ def headline(section: Section) -> tuple[str, str] | None:
         return None
     metric, distances = ours.metric, ours.distances()
     nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
+    within = [(name, _round_up(away)) for name, away in nearest_first]
     row = metric.finding[:1].lower() + metric.finding[1:]
-    text = say("published.nearness", section.named, distances=nearest_first, unit=metric.unit, row=row)
+    text = say("published.nearness", section.named, distances=within, unit=metric.unit, row=row, once=_is_once(ours))
     return text, metric.quantity.name
+
+
+def _round_up(distance: float) -> float:
+    """Round up to a tenth, so that the distance is within it; float noise does not add a tenth."""
+    return math.ceil(round(10 * distance, 6)) / 10
+
+
+def _is_once(ours: Reproduced) -> bool:
+    """True if no cell has more than one repeat."""
+    return max(point.n for point in ours.points.values()) == 1
 
 
 def finding(sections: Sequence[Section]) -> str:
@@ -169,7 +180,7 @@ def _finding(ours: Reproduced, number: int | None) -> str:
         row=metric.finding,
         from_size=metric.from_size,
         section=number,
-        once=max(point.n for point in ours.points.values()) == 1,
+        once=_is_once(ours),
         distances=[(name, away, sizes) for name, (away, sizes) in ours.distances().items()],
         unit=metric.unit,
     )

@@ -84,6 +84,12 @@ def test_frameworks_whose_intervals_meet_are_not_put_in_order(tmp_path: Path) ->
     assert "not significantly different from PyTorch" in advice
 
 
+def test_who_is_slower_for_certain_is_said_before_who_is_not_significantly_different(tmp_path: Path) -> None:
+    speeds = {"pytorch": 4600, "mxnet": 4580, "tensorflow": 1400}
+    advice, _ = sentences(store_answers(tmp_path, *(answers(name, 128, speed) for name, speed in speeds.items())))
+    assert advice.endswith(" images/s, more than TensorFlow, not significantly different from MXNet.")
+
+
 def test_a_size_whose_ordinary_trial_failed_a_check_is_not_recommended_the_next_one_is(tmp_path: Path) -> None:
     caught = judged("tensorflow", 128, Status.UNVERIFIED, "its speed is 3 times the bound")
     advice, _, refused = sentences(store_answers(tmp_path, ALL[0], replace(ALL[1], judged=caught), ALL[2]))

@@ -107,6 +107,26 @@ def test_a_framework_leads_at_all_sizes_where_the_spread_is_known_and_nowhere_el
     assert "Disturbed or noisy: 1 of 2 cells." in one(told(*results).findings, "Training speed")
 
 
+def test_who_is_slowest_for_certain_is_said_of_three_and_before_what_is_uncertain() -> None:
+    def speeds(size: int, **values: float) -> list[TrialResult]:
+        return [speedy(name, size, value + step, n) for name, value in values.items() for n, step in enumerate((-1, 1))]
+
+    near = [*speeds(64, pytorch=100, mxnet=290, tensorflow=300), *speeds(256, pytorch=100, mxnet=290, tensorflow=300)]
+    assert one(told(*near).findings, "Training speed") == (
+        "Training speed, 100 to 300 images/s: PyTorch is slowest at all 2 batch sizes; no framework is clearly fastest "
+        "at any of 2 batch sizes."
+    )
+    mixed = [*near, *speeds(128, pytorch=100, mxnet=290, tensorflow=400), *speeds(512, pytorch=290, mxnet=300)]
+    assert one(told(*mixed).findings, "Training speed") == (
+        "Training speed, 100 to 400 images/s: TensorFlow is fastest at 128; PyTorch is slowest at 64 to 256; no "
+        "framework is clearly fastest at 64, 256 and 512."
+    )
+    two = one(told(*speeds(64, pytorch=100, mxnet=300)).findings, "Training speed")
+    assert two == "Training speed, 100 to 300 images/s: MXNet is fastest at 64.", "the slower of two is the other one"
+    single = [speedy(name, 64, speed) for name, speed in (("pytorch", 100), ("mxnet", 290), ("tensorflow", 300))]
+    assert "slowest" not in one(told(*single).findings, "Training speed")
+
+
 def test_least_and_most_memory_are_stated_by_the_same_rule() -> None:
     def holds(framework: str, mib: float, repeat: int = 0) -> TrialResult:
         return trial(framework, 4, repeat, figures={"host_memory_bytes": Figure(mib * 2**20, "w")})
@@ -120,6 +140,10 @@ def test_least_and_most_memory_are_stated_by_the_same_rule() -> None:
     assert "no framework is clearly lowest at 4" in one(told(*twins).findings, "Host memory")
     apart = [holds(name, mib, repeat) for name, mib in (("mxnet", 500), ("pytorch", 520)) for repeat in range(3)]
     assert "MXNet is lowest at 4; PyTorch is highest at 4." in one(told(*apart).findings, "Host memory")
+    third = [holds("tensorflow", 500, repeat) for repeat in range(3)]
+    assert one(told(*apart, *third).findings, "Host memory").endswith(
+        "MiB: PyTorch is highest at 4; no framework is clearly lowest at 4."
+    ), "what is certain comes first"
 
 
 def test_memory_says_between_which_values_it_is_and_on_a_gpu_it_is_the_gpus() -> None:
@@ -367,9 +391,15 @@ def test_a_study_named_after_a_publication_begins_with_how_near_it_came() -> Non
     summary = told(accurate(48.83, study="osu-2020"), accurate(46.83, "mxnet", study="osu-2020"))
     # published 45.83 at 8
     assert summary.headline == (
-        "MXNet comes within 1.0 points of the published accuracy row, by root mean square, TensorFlow within 3.0"
+        "MXNet came within 1.0 points of the published accuracy row in one repeat, by root mean square, TensorFlow "
+        "within 3.0"
     )
     assert summary.about == "accuracy"
+    # 1.51 points away is not within 1.5
+    repeats = [accurate(47.34, study="osu-2020", repeat=repeat) for repeat in range(2)]
+    assert told(*repeats).headline == (
+        "TensorFlow comes within 1.6 points of the published accuracy row, by root mean square"
+    )
     assert told(accurate(48.83), accurate(46.83, "mxnet")).about == "speed"
 
 

@@ -133,6 +133,38 @@ def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() 
     assert rows(section(*two, *known))["PyTorch"][0] == "8"
 
 
+def test_one_repeat_of_the_best_batch_size_or_of_another_is_no_certain_best_one() -> None:
+    known = repeated({"pytorch": {32: 100.0, 128: 200.0, 2048: 250.0}})
+    in_this_run = "PyTorch trained fastest at batch size 512 in this run"
+    assert said(*known, speedy("pytorch", 512, 300)) == in_this_run
+    other = repeated({"pytorch": {32: 100.0, 128: 200.0, 512: 300.0}})
+    assert said(*other, speedy("pytorch", 2048, 250)) == in_this_run, "one repeat of what it is compared with"
+    assert said(*other, *repeated({"pytorch": {2048: 250.0}})) == "PyTorch trains fastest at batch size 512"
+    few = "PyTorch: one run in a cell is not enough to rank 2 batch sizes by speed"
+    assert said(*known[:3], speedy("pytorch", 512, 300)) == few, "the spread is unknown"
+
+
+def test_who_is_slowest_for_certain_is_said_before_that_nobody_is_fastest() -> None:
+    near = {"tensorflow": {64: 300.0, 128: 300.0, 256: 300.0}, "mxnet": {64: 299.0, 128: 299.0, 256: 299.0}}
+    slow = {"pytorch": {64: 100.0, 128: 298.0, 256: 100.0}}
+    nobody = "no framework is significantly faster than all others"
+    assert said(*repeated(near | slow)) == (
+        f"PyTorch is slowest at batch sizes 64 and 256 on this CPU; {nobody} at any of 3 batch sizes"
+    )
+    one = {name: {64: of_size[64]} for name, of_size in (near | slow).items()}
+    assert said(*repeated(one)) == f"PyTorch is slowest at batch size 64 on this CPU; {nobody}"
+    everywhere = {"pytorch": dict.fromkeys(near["mxnet"], 100.0)}
+    assert said(*repeated(near | everywhere)).startswith("PyTorch is slowest at all 3 batch sizes on this CPU; no ")
+    assert "slowest" not in said(*once(near | everywhere)), "one repeat is not certain"
+    only_once = once({"tensorflow": {512: 320.0}, "mxnet": {512: 300.0}})
+    assert said(*repeated(near | everywhere, spread=9.0), *only_once) == (
+        "PyTorch is slowest at batch sizes 64 to 256 on this CPU; one run in a cell is not enough to rank the other "
+        "training speeds within 24 %"
+    )
+    fast = said(*repeated({"tensorflow": {64: 400.0}, "mxnet": {64: 299.0}} | {"pytorch": {64: 100.0}}))
+    assert fast == "TensorFlow is fastest at batch size 64 on this CPU, 1.34 times as fast as MXNet"
+
+
 def rows(found: Section) -> dict[str, list[str]]:
     table = best.build_table(found)
     assert table
