@@ -15,7 +15,7 @@ import numpy as np
 
 from workloads.records import figures as registry
 from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TF32
-from workloads.records.columns import PERIOD_S
+from workloads.records.columns import PACKAGES_W, PERIOD_S
 from workloads.records.events import Event, Events
 from workloads.records.figures import read_value
 from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
@@ -34,7 +34,6 @@ CPU_TIME, CPU_TIME_S = 0.3, 2.0  # all processes, as they were last seen, agains
 # float32 operations per cycle and core: two units of fused multiply-adds, 16 or 8 numbers wide; without FMA one each.
 WIDTHS, NARROW = (("avx512f", 64), ("fma", 32)), 16
 FASTEST_HZ = 6.5e9  # no processor's clock is higher
-PACKAGES_W = 8 * 600.0  # eight sockets of the largest processors
 PACKAGES = {  # beginnings of their names
     "tensorflow": ("tensorflow", "tf-nightly", "tf_nightly", "intel-tensorflow", "intel_tensorflow"),
     "pytorch": ("torch",),

@@ -5,6 +5,9 @@ some "package-N-die-M"), a running sum `energy_uj`, and `max_energy_range_uj`, a
 (Documentation/power/powercap/powercap.rst of the kernel). Domains inside a package, and "psys", which holds all of
 them, would be counted twice. It is the whole package's energy, whoever used it. Often only root may read it.
 
+A suspended or migrated machine, or a reloaded driver, resets the counter. That is no return to 0 at the range's end:
+what was used meanwhile is unknown, and the sum begins anew.
+
 A control group with a quota may run for a fixed time in each period. Demand beyond that waits for the next one, which
 is called throttled. Version 2 of control groups counts it in microseconds (throttled_usec), version 1 in nanoseconds
 (throttled_time). Both sum it over the cores on which the group waited (sched-bwc.rst of the kernel's documentation).
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from workloads import control_groups
+from workloads.records.columns import PACKAGES_W, PERIOD_S
 
 POWERCAP = Path("/sys/class/powercap")
 FOLDER = re.compile(r"intel-rapl:\d+")
@@ -53,8 +57,12 @@ class Reader:
             return None
 
 
+class CounterReset(ValueError):
+    """A counter changed by more than any processor can have used."""
+
+
 class PackageEnergy(Reader):
-    """The packages' energy since the start."""
+    """The packages' energy since the start, or since a counter was reset."""
 
     def __init__(self, powercap: Path = POWERCAP) -> None:
         super().__init__()
@@ -67,16 +75,28 @@ class PackageEnergy(Reader):
             self.reason = f"{powercap} has no package of the processor"
 
     def sample(self) -> dict[str, float | int | None]:
-        """Return the sum; empty if one of the packages could not be read."""
+        """Return the sum, uJ; empty if one of the packages could not be read, or was reset since the last reading."""
         if self.reason is not None:
             return {}
-        used_uj = self.read(lambda: sum(package.used_uj() for package in self.packages))
+        used_uj = self.read(self._used_uj)
         return {} if used_uj is None else {"package_energy_uj": used_uj}
 
     def account(self) -> dict[str, Any]:
         """Return the report for meter.json."""
         files = ", ".join(str(package.folder / "energy_uj") for package in self.packages)
         return {"source": files or None} | asdict(self)
+
+    def _used_uj(self) -> int:
+        """Return the sum. After a reset all packages count anew: the sum falls, and nobody takes it for one sum.
+
+        Raises OSError, ValueError.
+        """
+        try:
+            return sum(package.used_uj() for package in self.packages)
+        except CounterReset:
+            for package in self.packages:
+                package.used = 0
+            raise
 
 
 @dataclass
@@ -85,14 +105,23 @@ class _Package:
 
     folder: Path
     range_uj: int
+    read_s: float  # of the monotonic clock, just before the last reading
     last_uj: int
     used: int = 0
 
     def used_uj(self) -> int:
-        """Return the energy used so far. Raises OSError, ValueError."""
-        now_uj = _number(self.folder / "energy_uj")
-        self.used += now_uj - self.last_uj + (self.range_uj if now_uj < self.last_uj else 0)
-        self.last_uj = now_uj
+        """Return the energy used so far, uJ. Raises OSError, ValueError; CounterReset for a change that no power
+        explains in the time since the last reading, after which the next reading counts from this one.
+        """
+        read_s, path = time.monotonic(), self.folder / "energy_uj"
+        now_uj = _number(path)
+        took_s, from_uj = time.monotonic() - self.read_s, self.last_uj
+        self.read_s, self.last_uj = read_s, now_uj
+        risen_uj = now_uj - from_uj + (self.range_uj if now_uj < from_uj else 0)
+        # A period more: counters are renewed in steps, and two readings may be microseconds apart.
+        if not 0 <= risen_uj <= PACKAGES_W * 1e6 * (took_s + PERIOD_S):
+            raise CounterReset(f"{path}: the counter was reset: from {from_uj} to {now_uj} uJ in {took_s:.1f} s")
+        self.used += risen_uj
         return self.used
 
 
@@ -100,7 +129,7 @@ def _packages(powercap: Path) -> list[_Package]:
     """Return the packages. Raises OSError, ValueError."""
     folders = sorted(folder for folder in powercap.iterdir() if FOLDER.fullmatch(folder.name))
     return [
-        _Package(folder, _number(folder / "max_energy_range_uj"), _number(folder / "energy_uj"))
+        _Package(folder, _number(folder / "max_energy_range_uj"), time.monotonic(), _number(folder / "energy_uj"))
         for folder in folders
         if (folder / "name").read_text(encoding="ascii").startswith("package")
     ]

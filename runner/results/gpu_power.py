@@ -110,14 +110,20 @@ def _counted(readings: Readings) -> tuple[Figure, Figure]:
     sums = readings.around("energy_mj", holes=True)
     if sums.gap is None and np.any(np.diff(sums.values) < 0):
         sums = replace(sums, gap="the counter went back")
-    if sums.gap is None and sums.values[-1] == sums.values[0]:  # as some virtual cards have it: no measurement
-        sums = replace(sums, gap="the counter stood still")
-    counted = sums.figure(source, lambda values: np.diff(np.interp(readings.edges, sums.times, values))[0] / 1e3)
+    if sums.gap is None and not _rise(sums, readings.edges):  # as some virtual cards have it: no measurement
+        sums = replace(sums, gap="the counter stood still in the window")
+    counted = sums.figure(source, lambda _: _rise(sums, readings.edges) / 1e3)
     if counted.value is None:
         return counted, make_unknown(source, str(counted.reason))
     counted = replace(counted, samples=len(readings.inside("energy_mj", holes=True).times), method=Method.COUNTER)
     largest = f"{readings.source('energy_mj')}, largest step of the counter at an edge of the steady window"
     return counted, replace(counted, value=_largest_step(sums, readings.edges) / 1e3, source=largest)
+
+
+def _rise(sums: Cut, edges: tuple[float, float]) -> float:
+    """Return the counter's rise between the edges, mJ, interpolated at both."""
+    first, last = np.interp(edges, sums.times, sums.values)
+    return float(last - first)
 
 
 def _largest_step(sums: Cut, edges: tuple[float, float]) -> float:

@@ -270,14 +270,15 @@ ENERGY_SPECS = (registry.CPU_ENERGY, registry.CPU_ENERGY_PER_IMAGE)
 
 
 def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
-    """Return ENERGY_SPECS; null if the counters did not answer, or their readings do not reach over the window."""
+    """Return ENERGY_SPECS; null if the counters did not answer, or not over the whole window."""
     account = meter.get("package_energy") or {}
     source = f"{account.get('source') or 'RAPL'}, difference between the edges of the steady window"
     window = SteadyWindow.read(events)
     if window is None:
         return make_all_unknown(ENERGY_SPECS, source, NO_WINDOW)
     known = ~np.isnan(samples["package_energy_uj"])
-    times = samples["t_ns"][known]
+    times, sums = samples["t_ns"][known], samples["package_energy_uj"][known]
+    reset = (np.diff(sums) < 0) & (times[1:] > window.edges[0]) & (times[:-1] < window.edges[1])
     count = int(np.sum(select_window(samples, window) & known))
     grown = compute_growth(samples, "package_energy_uj", window) if count else None
     # The gap between a short segment's edges and its readings is treated like the rest of the window.
@@ -289,8 +290,8 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     elif not count or times[0] > window.edges[0] or times[-1] < window.edges[1]:
         failure = account["first_failure"]
         reason = failure["reason"] if failure else "the readings do not reach both edges of the window"
-    elif joules <= 0:
-        reason = "the counter stood still"
+    elif reset.any() or joules <= 0:
+        reason = "the counter was reset in the window" if reset.any() else "the counter stood still"
     else:
         whole = Figure(joules, source, count, method=Method.COUNTER)
         images = events[Event.WINDOW_ENDED]["images"]

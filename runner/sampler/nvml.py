@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-from workloads.records.columns import DRIVER_COLUMNS, PERIOD_S
+from workloads.records.columns import DRIVER_COLUMNS, LARGEST, PERIOD_S
 
 Row = dict[str, float | int | None]
 
@@ -94,7 +93,10 @@ class NvmlMetric:
         self.calls += 1
         started = time.perf_counter_ns()
         try:
-            return self.query.ask(handle)
+            row = self.query.ask(handle)
+            if wrong := [value for value in row.values() if value is not None and abs(value) > LARGEST]:
+                raise Implausible(f"{wrong[0]:g} is too large to be measured")
+            return row
         except UNANSWERED as error:
             self.failures += 1
             reason = describe_refusal(self.query.call, error)
@@ -211,6 +213,6 @@ class Gpm:
                 self.metric.missing[column] = describe_refusal(
                     f"GPM metric {metric.metricId}", pynvml.NVMLError(metric.nvmlReturn)
                 )
-            elif math.isfinite(metric.value):
+            elif abs(metric.value) <= LARGEST:  # no NaN either
                 row[column] = round(metric.value, 3)
         return row

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pynvml
 import pytest
 from conftest import ROOT
 from stand_in import MIB, UUID, Replay, Trace, build, load, write_trace
 
 from runner.results.gpu import GPM_COLUMNS, NAMES
+from workloads.records.figures import Method
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.samples import Samples, read_samples
@@ -126,6 +128,19 @@ def test_a_refused_call_neither_ends_the_sampler_nor_becomes_zero(
             assert words in result.figures[name].source, (code, name)
         if empty is None:
             assert f"(NVML error {code})" in meter["gpu"]["reason"]
+
+
+def test_a_value_too_large_to_be_measured_is_unknown_and_leaves_the_trial_its_other_figures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
+    """NVML's mark of a value that is not available, 2^64 - 1: it made samples.csv a file that no sampler wrote."""
+    call = "nvmlDeviceGetTotalEnergyConsumption"
+    monkeypatch.setattr(pynvml, call, lambda handle: 2**64 - 1)
+    samples, meter, result = refused(monkeypatch, tmp_path, gpu_spec, "")
+    assert np.isnan(samples["energy_mj"]).all() and result.status is Status.OK, result.reason
+    energy = result.figures["energy_j"]
+    assert energy.method is Method.INTEGRATED and "1.84467e+19 is too large to be measured" in energy.source
+    assert meter["gpu"]["metrics"]["energy_mj"]["failures"] == len(samples["t_ns"])
 
 
 @pytest.mark.parametrize("calls", PAIRS)

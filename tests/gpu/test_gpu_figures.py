@@ -32,12 +32,12 @@ def without_counter(samples: str) -> str:
     return with_counter(samples, "")
 
 
-def with_counter(samples: str, reading: str) -> str:
-    """Put this reading of the energy counter into every row."""
+def with_counter(samples: str, reading: str, rises_until: int = 0) -> str:
+    """Put this reading of the energy counter into every row from that number on."""
     head, *rows = [line.split(",") for line in samples.splitlines()]
     column = head.index("energy_mj")
-    emptied = [[*row[:column], reading, *row[column + 1 :]] for row in rows]
-    return "".join(",".join(row) + "\n" for row in [head, *emptied])
+    emptied = [[*row[:column], reading, *row[column + 1 :]] for row in rows[rises_until:]]
+    return "".join(",".join(row) + "\n" for row in [head, *rows[:rises_until], *emptied])
 
 
 def values(result: TrialResult) -> dict[str, float | None]:
@@ -318,11 +318,29 @@ def test_a_counter_that_stands_still_does_not_pass(
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
     energy, power = result.figures["energy_j"], result.figures["power_w"]
     assert energy.value == pytest.approx(ENERGY_J) and energy.method == Method.INTEGRATED
-    assert "no counter: the counter stood still" in energy.source
+    assert "no counter: the counter stood still in the window" in energy.source
     assert power.value and power.method == Method.POLLED
     details = [check.detail for check in result.checks if check.name == "not all zero"]
     assert any(detail.startswith("energy_mj: all") for detail in details)
     assert not any("energy" in line for line in recheck.check_trial(result, tmp_path) if "recomputed" in line)
+
+
+def test_a_counter_that_stands_still_only_in_the_window_leaves_the_trial_its_other_figures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
+    replay = Replay(monkeypatch, tmp_path, STEPS)
+    replay.run(9)
+    samples = tmp_path / "samples.csv"
+    samples.write_text(with_counter(samples.read_text(), "5000000", rises_until=10))  # 1 s: the window starts later
+    assert len(set(read_samples(samples)["energy_mj"])) > 5
+    result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    assert result.status is Status.OK, result.reason
+    figures = result.figures
+    assert figures["images_per_s"].value == pytest.approx(320 / WINDOW_S)
+    assert figures["energy_j"].value == pytest.approx(ENERGY_J) and figures["energy_j"].method is Method.INTEGRATED
+    assert figures["power_w"].value and figures["power_w"].method is Method.POLLED
+    resolution = figures["energy_resolution_percent"]
+    assert (resolution.value, resolution.reason) == (None, "the counter stood still in the window")
 
 
 def test_without_any_reading_of_power_a_counter_that_stands_still_gives_no_energy(
@@ -333,5 +351,5 @@ def test_without_any_reading_of_power_a_counter_that_stands_still_gives_no_energ
     samples = tmp_path / "samples.csv"
     samples.write_text(with_counter(samples.read_text(), "0"))
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
-    assert (figures["energy_j"].value, figures["energy_j"].reason) == (None, "the counter stood still")
+    assert (figures["energy_j"].value, figures["energy_j"].reason) == (None, "the counter stood still in the window")
     assert figures["energy_per_image_j"].value is None

@@ -25,10 +25,12 @@ COLUMNS = (
     "sm_occupancy_percent",
     "tensor_active_percent",
     "dram_active_percent",
-    "package_energy_uj",  # of the processor's packages since the sampler's start, a running sum
+    "package_energy_uj",  # of the processor's packages since the sampler's start, a running sum; anew after a reset
     "throttled_s",  # withheld by CPU quotas, summed over cores, a running sum; empty without a quota
 )
+LARGEST = 2.0**63  # of a cell: no count goes further, and a file with a larger one is refused
 DRIVER_COLUMNS = ("t_ns", "epoch_us", "gpu_percent")  # epoch_us as the driver gave it
 # Of the device's memory, at which the processes on it are listed anew: contexts take 200 MB and more; a driver itself
 # shifts only a few MiB.
 RISE_BYTES = 64 * 2**20
+PACKAGES_W = 8 * 600.0  # eight sockets of the largest processors: no machine's packages take more

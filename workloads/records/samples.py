@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import COLUMNS
+from .columns import COLUMNS, LARGEST
 from .events import Event
 from .files import read_bytes
 
 OPTIONAL = ("package_energy_uj", "throttled_s")  # columns that older samples lack
 NEVER_EMPTY = ("t_ns", "epoch_us")
-LARGEST = 2.0**63  # of a cell: no count goes further
 SHOWN = 60  # characters shown of a wrong cell
 
 Samples = dict[str, NDArray[np.float64]]
