@@ -12,16 +12,16 @@ import importlib.metadata
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from rich.console import Console
 
 from runner.data.own import NAMES_SHOWN, SPLITS, OwnImages, Place, SplitName, Survey, digest, listed, reserve
+from runner.machine import locks
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
 from workloads.records.job import Fit, ImageFindings
@@ -30,6 +30,8 @@ from workloads.words import format_count
 FORMAT = 3  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
 META, UNREADABLE = "meta.json", "unreadable.txt"
 COPY_ROWS = 64
+CACHE_VARIABLE = "BATCHWISE_CACHE"  # of the user: the folder
+CACHE_ADVICE = f"set {CACHE_VARIABLE} to a folder that can be written"
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,6 @@ def _read(folder: Path) -> Cached:
     return Cached(files, meta["counts"], tuple(meta["unreadable"]), findings, meta["firsts"])
 
 
-class LockRefused(PermissionError):
-    """The lock of a data set in the cache is another user's, whose arrays are not complete."""
-
-
 @dataclass(frozen=True)
 class Wanted:
     """Arrays to be made."""
@@ -107,7 +105,8 @@ def provide_arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
     if (stored := read_stored(folder)) is not None:  # no lock, which may be another user's
         return stored
     cache.mkdir(parents=True, exist_ok=True)
-    with _lock(cache / f"{name}.lock"):
+    what = f"data set {wanted.images.name}: another run decodes it"
+    with locks.wait_for_file(cache / f"{name}.lock", what, CACHE_ADVICE):
         cached = read_stored(folder)
         if cached is None:
             for earlier in (folder, part):  # the first is damaged, the second from a killed process
@@ -120,20 +119,6 @@ def provide_arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
                 shutil.rmtree(part, ignore_errors=True)
             cached = _read(folder)
         return cached
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold the lock while a data set is made. Raises LockRefused."""
-    lock = FileLock(path)
-    try:
-        lock.acquire()
-    except PermissionError as error:
-        raise LockRefused(error.errno, error.strerror, str(path)) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:

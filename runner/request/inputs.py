@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from runner.input_files import INPUTS, link, place_file, write, write_array
+from runner.machine import locks
 from runner.request import own_code
 from runner.request.parser import BadInput
 from workloads import augmentation, datasets, schedules, weights
@@ -189,11 +189,12 @@ CHUNK_BYTES = 1 << 18
 
 
 def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
-    """Download the missing files of the data set. Raises DataError; what was fetched is kept for next time."""
+    """Download the missing files of the data set. Raises DataError, LockRefused; what was fetched is kept."""
     if all(is_whole(folder, file) for file in dataset.files):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
+    what = f"data set {dataset.name}: another run downloads it"
+    with locks.wait_for_file(folder / ".lock", what, "give --data-dir"):
         for file in dataset.download:
             path = folder / file.path
             if not is_whole(folder, file):

@@ -19,7 +19,8 @@ from conftest import ROOT, bare_environment, by_cell, run_runner
 from copied import run_in
 from PIL import Image
 
-from runner.request.own_data import CACHE_VARIABLE, XDG_VARIABLE
+from runner.data.cache import CACHE_VARIABLE
+from runner.request.own_data import XDG_VARIABLE
 from workloads.records import network
 from workloads.records.check_name import CheckName
 

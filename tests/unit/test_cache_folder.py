@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from runner.data.cache import CACHE_VARIABLE
 from runner.request.cli import Request
-from runner.request.own_data import CACHE_VARIABLE, XDG_VARIABLE, find_cache_folder
+from runner.request.own_data import XDG_VARIABLE, find_cache_folder
 from runner.request.parser import BadInput
 
 
