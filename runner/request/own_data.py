@@ -202,6 +202,12 @@ def describe_images(images: OwnImages, cached: Cached) -> Iterator[str]:
             f"{found.faded:,} of {format_count(sum(cached.counts.values()), 'image')} lost nearly all of their "
             f"contrast; the first: {firsts['faded']}; --pixel-range LOW HIGH sets which values become 0 and 255"
         )
+    if found.dim:
+        limit, count = firsts["dim"], format_count(found.dim, "image")
+        yield (
+            f"no value of {count} exceeds {limit} of 255, so the network gets almost black images; "
+            f"--pixel-range 0 {limit} makes the highest value white"
+        )
 
 
 def _without_image(images: OwnImages, cached: Cached) -> Iterator[str]:

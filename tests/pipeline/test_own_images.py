@@ -277,7 +277,7 @@ def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(
     assert "22 of 22 images lost nearly all of their contrast" in done.stdout
     source = the_trial(tmp_path / "results")["spec"]["task"]["source"]
     assert source["findings"] == {
-        "tested_on_trained": 6, "two_labels": 0, "repeated_train": 0, "repeated_test": 0, "faded": 22,
+        "tested_on_trained": 6, "two_labels": 0, "repeated_train": 0, "repeated_test": 0, "faded": 22, "dim": 0,
     }  # fmt: skip
     assert source["test_folder"] == "val" and source["pixel_range"] is None
     report = (tmp_path / "results" / "report" / "report.md").read_text()
