@@ -19,7 +19,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from runner.input_files import INPUTS, link, place_file, write, write_array
 from runner.machine import locks
-from runner.request import own_code
+from runner.request import data_sets, own_code
 from runner.request.parser import BadInput
 from workloads import augmentation, datasets, schedules, weights
 from workloads.datasets import DataError, DataFile, Dataset, file_digest, verify
@@ -51,6 +51,8 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     folder = request.data_dir or request.project.data
     if request.data_dir is None:
         fetch(dataset, folder, console)
+    else:
+        data_sets.need_given_files(folder, dataset)
     train, test = datasets.load(dataset, folder, request.workload.input_shape)
     return _what_is_trained(request) | {
         f"{split}_{kind}": write_array(request.results, f"{study.dataset}-{split}-{kind}", array)

@@ -79,7 +79,7 @@ def find_cache_folder(request: Request) -> Path:
     """
     shared, general = (os.environ.get(name, "") for name in (CACHE_VARIABLE, XDG_VARIABLE))
     if shared:
-        folder, told = Path(shared), CACHE_VARIABLE
+        folder, told = Path(os.path.expanduser(shared)), CACHE_VARIABLE
     elif os.path.isabs(general):  # the specification says to ignore a relative path
         folder, told = Path(general) / "batchwise", XDG_VARIABLE
     else:
@@ -203,9 +203,9 @@ def describe_images(images: OwnImages, cached: Cached) -> Iterator[str]:
             f"contrast; the first: {firsts['faded']}; --pixel-range LOW HIGH sets which values become 0 and 255"
         )
     if found.dim:
-        limit, count = firsts["dim"], format_count(found.dim, "image")
+        limit, all_images = firsts["dim"], format_count(found.dim, "image")
         yield (
-            f"no value of {count} exceeds {limit} of 255, so the network gets almost black images; "
+            f"no value of {all_images} exceeds {limit} of 255, so the network gets almost black images; "
             f"--pixel-range 0 {limit} makes the highest value white"
         )
 

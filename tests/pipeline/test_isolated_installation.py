@@ -236,10 +236,10 @@ def test_the_command_of_pip_sheds_the_callers_python_settings_before_it_imports_
     (tmp_path / "batchwise").write_text(script)
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "error"}
     for words, said in ((["--list"], "osu-cnn"), (["reports", "--help"], "python -m reports")):
-        command = [sys.executable, tmp_path / "batchwise", *words]
+        command = [sys.executable, str(tmp_path / "batchwise"), *words]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0 and said in done.stdout, done.stderr
-    command = [sys.executable, tmp_path / "batchwise", "--framework"]
+    command = [sys.executable, str(tmp_path / "batchwise"), "--framework"]
     assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True).returncode == 2
 
 

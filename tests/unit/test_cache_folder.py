@@ -37,6 +37,16 @@ def test_the_callers_cache_comes_first_then_that_of_the_user_then_the_results_fo
     assert (tmp_path / "shared").is_dir() and not list((tmp_path / "shared").iterdir())
 
 
+def test_a_home_folder_in_the_callers_cache_is_the_users_and_no_folder_of_that_name(
+    request_of: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(CACHE_VARIABLE, "~/mine")
+    assert find_cache_folder(request_of) == tmp_path / "home" / "mine"
+    assert not (tmp_path / "~").exists()
+
+
 @pytest.mark.parametrize(("name", "value"), [(CACHE_VARIABLE, ""), (XDG_VARIABLE, ""), (XDG_VARIABLE, "relative")])
 def test_a_variable_that_says_nothing_is_as_none(
     name: str, value: str, request_of: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
