@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         return run_command(arguments, Project.of_this_code(), Console(highlight=False, markup=False, soft_wrap=True))
-    except (parser.BadInput, definition.BadDefinition, DataError, locks.InUse) as error:
+    except (parser.BadInput, definition.BadDefinition, DataError, locks.InUse, locks.LockRefused) as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except CannotGoOn as error:

@@ -10,12 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from runner.attendance import WORDS
 from runner.launch import Launcher, LaunchFailed, WorkerOutcome, run_worker
 from runner.log import describe_thread_limits, find_refused_thread, find_telling_line, read_last_lines
-from runner.machine import description
+from runner.machine import description, locks
 from workloads.records import files
 from workloads.records.events import Event, Events, MemoryBound
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOCK_FILE, LOG_FILE, settle, write_json
@@ -115,9 +113,12 @@ def _mib(size_bytes: int) -> str:
 
 @contextmanager
 def lock_answer(folder: Path) -> Iterator[None]:
-    """Hold the folder of an answer that several runs may want: one asks, and the next finds the answer."""
+    """Hold the folder of an answer that several runs may want: one asks, and the next finds the answer. Raises
+    LockRefused, OSError.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.parent.with_name(LOCK_FILE.format(f"{folder.parent.name}-{folder.name}"))):
+    path = folder.parent.with_name(LOCK_FILE.format(f"{folder.parent.name}-{folder.name}"))
+    with locks.wait_for_file(path, f"{folder}: another run asks for it", "name another --results"):
         yield
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
+from runner.machine import locks
 from workloads.datasets import file_digest
 from workloads.records.job import InputFile
 
@@ -48,10 +48,11 @@ def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
 
 def place_file(results: Path, name: str, sha256: str, make: Callable[[Path], object]) -> InputFile:
     """Make the file of this name under another one, by `make`; an existing whole file is left alone. On a full disk
-    no half-written file is left.
+    no half-written file is left. Raises LockRefused, OSError.
     """
     path = results / INPUTS / name
-    with FileLock(path.with_name(".lock")):  # for runs on two devices, which may share a folder
+    what = f"{path.parent}: another run writes files there"  # runs on two devices may share a folder
+    with locks.wait_for_file(path.with_name(".lock"), what, "name another --results"):
         if not path.exists() or file_digest(path, "sha256") != sha256:
             temporary = path.with_name(f"{name}.part")
             temporary.unlink(missing_ok=True)

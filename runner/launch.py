@@ -9,9 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +35,10 @@ FIRST_TO_BE_KILLED = 1000  # of /proc/PID/oom_score_adj, see proc(5)
 
 # Variables that a worker inherits; everything else it gets is set here or in environment.toml.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE")
+# Variables that also reach model code which is imported or compared with its import, never a measured trial: folders of
+# weights that it may load, and the way to those that it downloads.
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+FOR_MODEL_CODE = ("TORCH_HOME", "HF_HOME", "XDG_CACHE_HOME", *PROXIES, *(name.lower() for name in PROXIES))
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,10 @@ def list_cores(placement: Placement) -> list[int]:
     return sorted(os.sched_getaffinity(0))[: placement.threads]
 
 
+def _inherit(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 @dataclass(frozen=True)
 class Packages:
     """Packages of a local worker, whose digest begins that of its trials' installation."""
@@ -182,9 +190,14 @@ class Local:
 
     def environment(self, placement: Placement, profile: str = DEFAULT) -> dict[str, str]:
         """Return all the variables that a worker has."""
-        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        inherited = _inherit(INHERITED)
         variables = self.variables | self.profile_variables.get(profile, {})
         return inherited | self.project.import_variables | build_worker_environment(placement, variables)
+
+    @property
+    def for_model_code(self) -> Local:
+        """The same interpreter, for code of the user's outside of trials."""
+        return replace(self, variables=_inherit(FOR_MODEL_CODE) | self.variables)
 
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """Start the worker with its affinity already set: thread pools of any kind inherit it."""

@@ -82,7 +82,7 @@ def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Spl
 def verify(path: Path, md5: str) -> None:
     """Raise DataError unless the file exists and has this md5."""
     if not path.is_file():
-        raise DataError(f"data file {path} is missing: put it there, or leave out --data-dir to download it")
+        raise DataError(f"data file {path} is missing")
     if (digest := file_digest(path, "md5")) != md5:
         raise DataError(f"data file {path} is damaged: md5 expected {md5}, found {digest}; fetch it again")
 

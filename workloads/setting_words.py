@@ -97,6 +97,7 @@ def list_findings(found: ImageFindings) -> list[str]:
         "of train identical to an earlier one": found.repeated_train,
         "of the test identical to an earlier one": found.repeated_test,
         "without nearly all of their files' contrast": found.faded,
+        "with no value above an eighth of white": found.dim,
     }
     return [f"{count} {phrase}" for phrase, count in phrases.items() if count]
 

@@ -12,24 +12,27 @@ import importlib.metadata
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from rich.console import Console
 
 from runner.data.own import NAMES_SHOWN, SPLITS, OwnImages, Place, SplitName, Survey, digest, listed, reserve
+from runner.data.pixel_values import LEAST_PART, LEVELS
+from runner.machine import locks
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
 from workloads.records.job import Fit, ImageFindings
 from workloads.words import format_count
 
-FORMAT = 3  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
+FORMAT = 4  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
 META, UNREADABLE = "meta.json", "unreadable.txt"
 COPY_ROWS = 64
+CACHE_VARIABLE = "BATCHWISE_CACHE"  # of the user: the folder
+CACHE_ADVICE = f"set {CACHE_VARIABLE} to a folder that can be written"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,19 @@ class CachedFile:
 
     path: Path
     sha256: str
+
+
+@dataclass(frozen=True)
+class First:
+    """The first images of a finding. Names are not stored: a file may get another one, and a cache may be shared."""
+
+    places: Sequence[Place]  # an image, or identical ones
+    words: str = ""
+
+    def describe(self, images: OwnImages) -> str:
+        """Return the images' names and the words, on one line."""
+        names = " = ".join(images.described((split, number)) for split, number in self.places)
+        return ": ".join(filter(None, (names, self.words)))
 
 
 @dataclass(frozen=True)
@@ -51,7 +67,7 @@ class Cached:
     counts: dict[SplitName, int]
     unreadable: tuple[str, ...]  # images that could not be decoded, each with its reason; they are left out
     findings: ImageFindings
-    firsts: dict[str, str]  # {field of `findings`: description of its first image}
+    firsts: dict[str, str]  # {field of `findings`: description of its first image; of "dim", the highest value}
 
     def split(self, split: SplitName) -> tuple[Images, Labels]:
         """Return the images as a memory map of their file, and the labels."""
@@ -65,25 +81,25 @@ def make_key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
     return f"{images.name}-{digest(FORMAT, survey.content, shape, fit, images.pixel_range, decoder)[:16]}"
 
 
-def read_stored(folder: Path) -> Cached | None:
-    """Return the contents of a cache folder; None where it is missing or damaged."""
+def read_stored(folder: Path, images: OwnImages) -> Cached | None:
+    """Return the contents of a cache folder, with the names that `images` have now; None where it is missing or
+    damaged.
+    """
     try:
-        cached = _read(folder)
+        cached = _read(folder, images)
         whole = all(file_digest(file.path, "sha256") == file.sha256 for file in cached.files.values())
         return cached if whole else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
 
-def _read(folder: Path) -> Cached:
+def _read(folder: Path, images: OwnImages) -> Cached:
     meta = json.loads((folder / META).read_text(encoding="utf-8"))
     files = {name: CachedFile(folder / f"{name}.npy", sha256) for name, sha256 in meta["files"].items()}
     findings = ImageFindings(**meta["findings"])
-    return Cached(files, meta["counts"], tuple(meta["unreadable"]), findings, meta["firsts"])
-
-
-class LockRefused(PermissionError):
-    """The lock of a data set in the cache is another user's, whose arrays are not complete."""
+    unreadable = images.listed({(split, number): reason for split, number, reason in meta["unreadable"]})
+    firsts = {name: First(**first).describe(images) for name, first in meta["firsts"].items()}
+    return Cached(files, meta["counts"], tuple(unreadable), findings, firsts)
 
 
 @dataclass(frozen=True)
@@ -104,11 +120,12 @@ def provide_arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
     """
     name = make_key(wanted.images, wanted.survey, wanted.shape, wanted.fit)
     folder, part = cache / name, cache / f"{name}.part"
-    if (stored := read_stored(folder)) is not None:  # no lock, which may be another user's
+    if (stored := read_stored(folder, wanted.images)) is not None:  # no lock, which may be another user's
         return stored
     cache.mkdir(parents=True, exist_ok=True)
-    with _lock(cache / f"{name}.lock"):
-        cached = read_stored(folder)
+    what = f"data set {wanted.images.name}: another run decodes it"
+    with locks.wait_for_file(cache / f"{name}.lock", what, CACHE_ADVICE):
+        cached = read_stored(folder, wanted.images)
         if cached is None:
             for earlier in (folder, part):  # the first is damaged, the second from a killed process
                 shutil.rmtree(earlier, ignore_errors=True)
@@ -118,22 +135,8 @@ def provide_arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
                 part.rename(folder)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
-            cached = _read(folder)
+            cached = _read(folder, wanted.images)
         return cached
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold the lock while a data set is made. Raises LockRefused."""
-    lock = FileLock(path)
-    try:
-        lock.acquire()
-    except PermissionError as error:
-        raise LockRefused(error.errno, error.strerror, str(path)) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
@@ -166,9 +169,9 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
     for split, path in paths.items():
         reserve(path, (sum(place[0] == split for place in places), *wanted.shape))
     filled = images.fill(places, paths, wanted.fit, console)
-    unreadable = images.listed(dict(sorted((survey.unreadable | filled.failed).items())))
+    unreadable = dict(sorted((survey.unreadable | filled.failed).items()))
     if not wanted.skip:
-        refuse(images.name, unreadable, folder.parent)
+        refuse(images.name, images.listed(unreadable), folder.parent)
     kept = {split: [p for p in places if p[0] == split and p not in filled.failed] for split in SPLITS}
     files, counts = {}, {}
     for split, path in paths.items():
@@ -180,15 +183,15 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
         for kind in ("images", "labels"):
             files[f"{split}_{kind}"] = file_digest(folder / f"{split}_{kind}.npy", "sha256")
     findings, firsts = _found(images, paths, kept, filled.faded)
-    known = {"files": files, "counts": counts, "unreadable": unreadable}
-    meta = known | {"findings": asdict(findings), "firsts": firsts}
+    known = {"files": files, "counts": counts, "unreadable": [(*place, why) for place, why in unreadable.items()]}
+    meta = known | {"findings": asdict(findings), "firsts": {name: asdict(first) for name, first in firsts.items()}}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
 
 def _found(
     images: OwnImages, paths: dict[SplitName, Path], kept: dict[SplitName, list[Place]], faded: dict[Place, str]
-) -> tuple[ImageFindings, dict[str, str]]:
-    """Return (number of images for each finding, description of the first of each). Requested copies do not count."""
+) -> tuple[ImageFindings, dict[str, First]]:
+    """Return (number of images for each finding, the first of each). Requested copies do not count."""
     originals = {split: [place for place in kept[split] if not images.is_copy(place)] for split in SPLITS}
     labels = {split: images.labels[split][[number for _, number in originals[split]]] for split in SPLITS}
     repeats = find_repeats(paths, labels, originals)
@@ -198,12 +201,29 @@ def _found(
         "repeated_train": repeats.within["train"],
         "repeated_test": repeats.within["test"],
     }
-    described = images.described
-    firsts = {name: f"{described(each[0][0])} = {described(each[0][1])}" for name, each in pairs.items() if each}
+    firsts = {name: First(each[0]) for name, each in pairs.items() if each}
+    dim = 0
     if faded:
         place, words = min(faded.items(), key=_in_order)
-        firsts["faded"] = f"{described(place)}: {words}"
-    return ImageFindings(**{name: len(each) for name, each in pairs.items()}, faded=len(faded)), firsts
+        firsts["faded"] = First([place], words)
+    elif images.pixel_range is None and (brightest := find_brightest_of_dim(paths.values())):
+        dim = sum(map(len, originals.values()))
+        firsts["dim"] = First((), str(brightest))
+    return ImageFindings(**{name: len(each) for name, each in pairs.items()}, faded=len(faded), dim=dim), firsts
+
+
+def find_brightest_of_dim(arrays: Iterable[Path]) -> int:
+    """Return the highest value of all images if they use less than an eighth of 8 bits; else 0. Reads no further than
+    the first brighter image.
+    """
+    brightest = 0
+    for path in arrays:
+        images = np.load(path, mmap_mode="r")
+        for start in range(0, len(images), COPY_ROWS):
+            brightest = max(brightest, int(images[start : start + COPY_ROWS].max()))
+            if LEAST_PART * brightest >= LEVELS:
+                return 0
+    return brightest
 
 
 def _in_order(item: tuple[Place, str]) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from runner.launch import list_cores
 from runner.machine import description
 from runner.project import RESULTS, Project
 from runner.request.cli import Request
+from runner.request.data_sets import find_data_dir
 from runner.request.parser import BadInput, Parser, need_known
 from workloads.records.build import ALL, EVERYTHING
 
@@ -58,8 +59,7 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
         found = list(check_repetition(code, options.frameworks or [ALL]))
         show(found, console)
         return int(not found or any(each.state is State.PROBLEM for each in found))
-    named = os.environ.get("BATCHWISE_DATA")
-    data_folder = options.data_dir or (Path(named) if named else code.data)
+    data_folder = find_data_dir(options.data_dir) or code.data
     found = list(collect_findings(code, options.results.absolute(), data_folder))
     show(found, console)
     return int(any(each.state in (State.WARNING, State.PROBLEM) for each in found))

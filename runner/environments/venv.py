@@ -40,7 +40,11 @@ def _make(environment: Environment, say: Callable[[str], None]) -> None:
         return
     environment.folder.parent.mkdir(parents=True, exist_ok=True)
     with environment.folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"{environment.label}: another run makes it (lock: {lock.name}); waiting")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if environment.state == "ready":
             return
         refuse_link(environment)

@@ -31,7 +31,7 @@ from runner.gate.tolerances import (
     choose_closest,
     compare_quantities,
 )
-from runner.launch import LaunchFailed
+from runner.launch import LaunchFailed, Local
 from workloads import weights
 from workloads.networks import find_trained
 from workloads.records.build import DEFAULT, FLOAT32, column_of
@@ -115,6 +115,8 @@ class SourceProofs:
 
     def _ask(self, asked: TrialSpec, source: SourceMap) -> SourceAnswer | str:
         launcher = self.launchers[asked.cell.framework, asked.installation]
+        if isinstance(launcher, Local):
+            launcher = launcher.for_model_code  # it may load the weights that the import loaded
         try:
             event = ask_probe(asked, self.results, launcher)
             facts = SourceFacts.from_json(event["source"])

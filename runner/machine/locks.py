@@ -4,6 +4,8 @@ Each is a name that the kernel holds for a living process and drops with it: an 
 file, so nothing can remove it and nothing is left of it. Such names belong to one network namespace: a container with
 its own and another machine do not see them. So a results folder also has lock files, which a shared disk shows to all
 of them. There is one for each device, since runs on two devices may share a folder.
+
+Other lock files are waited for: what one run makes, the next finds.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import hashlib
 import os
 import socket
 import struct
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,11 +28,47 @@ from workloads.records.files import LOCK_FILE
 
 SPACE_VARIABLE = "BATCHWISE_LOCK_SPACE"  # runs of two spaces do not see each other's names: for tests side by side
 ASKED_AGAIN_S = 0.2
+SILENT_S = 1.0  # of waiting for a lock file: most are held for less
 ASKED = 4096  # processes that may ask who holds a name, if the system allows so many
 
 
 class InUse(Exception):
     """Another run holds it; the message is one line: what, who, what to do."""
+
+
+class LockRefused(PermissionError):
+    """A lock file cannot be written; the text is one line: which, why, what to do."""
+
+    def __str__(self) -> str:
+        return f"{self.filename} {self.strerror}"
+
+
+def _refuse(error: PermissionError, path: Path, advice: str) -> LockRefused:
+    """Return what to raise for this error of a lock file."""
+    path = Path(error.filename or path)
+    owner = next((each.stat().st_uid for each in (path, path.parent) if os.path.exists(each)), None)
+    reason = "cannot be written" if owner in (None, os.geteuid()) else "belongs to another user"
+    return LockRefused(error.errno, f"{reason}: {advice}", str(path))
+
+
+@contextmanager
+def wait_for_file(path: Path, what: str, advice: str) -> Iterator[None]:
+    """Hold this lock file as soon as it is free. If that takes longer than a moment, a line on stderr says `what`
+    another run does with it. Raises LockRefused, with `advice` on another place, and OSError.
+    """
+    lock = FileLock(path)
+    try:
+        try:
+            lock.acquire(timeout=SILENT_S)
+        except Timeout:
+            print(f"{what} (lock: {path}); waiting", file=sys.stderr, flush=True)
+            lock.acquire()
+    except PermissionError as error:
+        raise _refuse(error, path, advice) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager
@@ -87,7 +126,8 @@ def _taken(stack: ExitStack, allowed: Sequence[int], count: int) -> list[int]:
 @contextmanager
 def folder(results: Path, device: str, *files: str, shard: tuple[int, int] | None = None) -> Iterator[None]:
     """Hold a results folder for this device, and these files of it for all devices. Shards I of N on other machines
-    may share it, but neither with a run of the whole plan nor with shards of another N. Raises InUse, OSError.
+    may share it, but neither with a run of the whole plan nor with shards of another N. Raises InUse, LockRefused,
+    OSError.
     """
     status = results.stat()
     with ExitStack() as stack:
@@ -104,6 +144,8 @@ def folder(results: Path, device: str, *files: str, shard: tuple[int, int] | Non
                 held = error.lock_file if isinstance(error, Timeout) else error.filename
                 advice = f"wait for it or name another --results (lock: {held})"
                 raise InUse(f"{what} is in use by another run that is not visible from here: {advice}") from error
+            except PermissionError as error:
+                raise _refuse(error, path, "name another --results") from error
         yield
 
 

@@ -18,6 +18,8 @@ from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.spec import Workload
 from workloads.study import Study, is_path
 
+DATA_VARIABLE = "BATCHWISE_DATA"  # of the user: the folder of published data sets
+
 
 def choose_data_set(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
     """Return the study's data set, every training image twice where it asks for that. Raises BadInput, DataError.
@@ -113,14 +115,21 @@ def _unread(folder: Path) -> tuple[Split, Split]:
 
 def find_data_dir(folder: Path | None) -> Path | None:
     """Return the requested folder, or else that of the variable."""
-    variable = os.environ.get("BATCHWISE_DATA")
-    return folder or (Path(variable) if variable else None)
+    variable = os.environ.get(DATA_VARIABLE)
+    return folder or (Path(os.path.expanduser(variable)) if variable else None)
+
+
+def need_given_files(folder: Path, dataset: Dataset) -> None:
+    """Raises DataError if a file of the data set is missing in the folder that was given: nothing is fetched there."""
+    if missing := [path for file in dataset.files if not (path := folder / file.path).is_file()]:
+        given = f"unset {DATA_VARIABLE}" if folder == find_data_dir(None) else "leave out --data-dir"
+        raise DataError(f"data file {missing[0]} is missing: put it there, or {given} to download it")
 
 
 def need_files(folder: Path | None, dataset: Dataset) -> None:
     """Raises BadInput in a container image that was given none of the files that the data set has."""
     if dataset.files and description.IMAGE_VARIABLE in os.environ and not folder:
-        raise BadInput(f"--dataset {dataset.name}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
+        raise BadInput(f"--dataset {dataset.name}: give the image its files: -v DIR:/data:ro -e {DATA_VARIABLE}=/data")
 
 
 IMAGES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")  # it appears in file names

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from runner.input_files import INPUTS, link, place_file, write, write_array
-from runner.request import own_code
+from runner.machine import locks
+from runner.request import data_sets, own_code
 from runner.request.parser import BadInput
 from workloads import augmentation, datasets, schedules, weights
 from workloads.datasets import DataError, DataFile, Dataset, file_digest, verify
@@ -51,6 +51,8 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
     folder = request.data_dir or request.project.data
     if request.data_dir is None:
         fetch(dataset, folder, console)
+    else:
+        data_sets.need_given_files(folder, dataset)
     train, test = datasets.load(dataset, folder, request.workload.input_shape)
     return _what_is_trained(request) | {
         f"{split}_{kind}": write_array(request.results, f"{study.dataset}-{split}-{kind}", array)
@@ -189,11 +191,12 @@ CHUNK_BYTES = 1 << 18
 
 
 def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
-    """Download the missing files of the data set. Raises DataError; what was fetched is kept for next time."""
+    """Download the missing files of the data set. Raises DataError, LockRefused; what was fetched is kept."""
     if all(is_whole(folder, file) for file in dataset.files):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
+    what = f"data set {dataset.name}: another run downloads it"
+    with locks.wait_for_file(folder / ".lock", what, "give --data-dir"):
         for file in dataset.download:
             path = folder / file.path
             if not is_whole(folder, file):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from runner.data import cache, own
-from runner.data.cache import Cached, LockRefused, Wanted
+from runner.data.cache import CACHE_ADVICE, CACHE_VARIABLE, Cached, Wanted
 from runner.data.own import SPLITS, OwnImages, Size, listed
 from runner.request import data_sets
 from runner.request.cli import Request
@@ -26,7 +26,7 @@ from workloads.words import format_count
 
 DEFAULT_FIT: Fit = "stretch"
 RESIZE = "resize_images"  # the layer that the runner adds in front
-CACHE_VARIABLE, XDG_VARIABLE = "BATCHWISE_CACHE", "XDG_CACHE_HOME"  # of the user; the first gives the exact folder
+XDG_VARIABLE = "XDG_CACHE_HOME"  # of the user: a folder of it is used
 
 
 def prepare_images(request: Request, console: Console) -> Request:
@@ -63,10 +63,7 @@ def _prepared(request: Request, console: Console) -> Request:
     channels = request.workload.input_shape[2]
     shape = (*_choose_size(request, survey.sizes, fit), channels)
     wanted = Wanted(images, survey, shape, fit, skip)
-    try:
-        cached = cache.provide_arrays(wanted, folder, console)
-    except LockRefused as error:
-        raise _refuse_cache(error.filename, error) from error
+    cached = cache.provide_arrays(wanted, folder, console)
     if not skip:
         cache.refuse(images.name, cached.unreadable, folder)
     _check_classes(images, cached)
@@ -82,7 +79,7 @@ def find_cache_folder(request: Request) -> Path:
     """
     shared, general = (os.environ.get(name, "") for name in (CACHE_VARIABLE, XDG_VARIABLE))
     if shared:
-        folder, told = Path(shared), CACHE_VARIABLE
+        folder, told = Path(os.path.expanduser(shared)), CACHE_VARIABLE
     elif os.path.isabs(general):  # the specification says to ignore a relative path
         folder, told = Path(general) / "batchwise", XDG_VARIABLE
     else:
@@ -92,13 +89,9 @@ def find_cache_folder(request: Request) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise _refuse_cache(f"{folder} ({told})", error) from error
+        where = f"{folder} ({told}): {error.strerror or error}"
+        raise BadInput(f"decoded images cannot be kept in {where}; {CACHE_ADVICE}") from error
     return folder
-
-
-def _refuse_cache(where: str, error: OSError) -> BadInput:
-    advice = f"set {CACHE_VARIABLE} to a folder that can be written"
-    return BadInput(f"decoded images cannot be kept in {where}: {error.strerror or error}; {advice}")
 
 
 def _with(request: Request, wanted: Wanted, cached: Cached) -> Request:
@@ -208,6 +201,12 @@ def describe_images(images: OwnImages, cached: Cached) -> Iterator[str]:
         yield (
             f"{found.faded:,} of {format_count(sum(cached.counts.values()), 'image')} lost nearly all of their "
             f"contrast; the first: {firsts['faded']}; --pixel-range LOW HIGH sets which values become 0 and 255"
+        )
+    if found.dim:
+        limit, all_images = firsts["dim"], format_count(found.dim, "image")
+        yield (
+            f"no value of {all_images} exceeds {limit} of 255, so the network gets almost black images; "
+            f"--pixel-range 0 {limit} makes the highest value white"
         )
 
 

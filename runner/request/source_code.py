@@ -136,7 +136,7 @@ class Importer:
                 [local.interpreter, "-m", f"adapters.{framework}.tracing", str(folder)],
                 TRACED_S,
                 cwd=self.project.root,
-                env=local.environment(ONE_THREAD),
+                env=local.for_model_code.environment(ONE_THREAD),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -225,12 +226,30 @@ def test_the_command_runs_from_any_folder_and_by_a_link_without_the_callers_pyth
     assert subprocess.run([tmp_path / "link", "--framework"], cwd=tmp_path, capture_output=True).returncode == 2
 
 
+def test_the_command_of_pip_sheds_the_callers_python_settings_before_it_imports_a_package(tmp_path: Path) -> None:
+    """PYTHONPATH comes before the folder of an editable installation, so another project's package hides ours."""
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["batchwise"]
+    module, _, function = entry.partition(":")
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "__init__.py").write_text(POISON)
+    script = f"import sys\nsys.path.append({str(ROOT)!r})\nfrom {module} import {function}\nsys.exit({function}())\n"
+    (tmp_path / "batchwise").write_text(script)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "error"}
+    for words, said in ((["--list"], "osu-cnn"), (["reports", "--help"], "python -m reports")):
+        command = [sys.executable, str(tmp_path / "batchwise"), *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0 and said in done.stdout, done.stderr
+    command = [sys.executable, str(tmp_path / "batchwise"), "--framework"]
+    assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True).returncode == 2
+
+
 def test_the_command_keeps_of_pythons_variables_those_that_change_nothing(
     hostile: dict[str, str], tmp_path: Path
 ) -> None:
     folder = checked_out(tmp_path)
     (folder / "runner").unlink()
     (folder / "runner").mkdir()
+    (folder / "runner" / "entry.py").write_bytes((ROOT / "runner" / "entry.py").read_bytes())
     (folder / "runner" / "__main__.py").write_text(
         "import os, sys\nout = sys.stdout\n"
         "print(sys.argv[1:], out.encoding, sys.dont_write_bytecode, out.write_through, sys.flags.optimize)\n"

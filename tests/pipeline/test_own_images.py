@@ -19,7 +19,8 @@ from conftest import ROOT, bare_environment, by_cell, run_runner
 from copied import run_in
 from PIL import Image
 
-from runner.request.own_data import CACHE_VARIABLE, XDG_VARIABLE
+from runner.data.cache import CACHE_VARIABLE
+from runner.request.own_data import XDG_VARIABLE
 from workloads.records import network
 from workloads.records.check_name import CheckName
 
@@ -276,7 +277,7 @@ def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(
     assert "22 of 22 images lost nearly all of their contrast" in done.stdout
     source = the_trial(tmp_path / "results")["spec"]["task"]["source"]
     assert source["findings"] == {
-        "tested_on_trained": 6, "two_labels": 0, "repeated_train": 0, "repeated_test": 0, "faded": 22,
+        "tested_on_trained": 6, "two_labels": 0, "repeated_train": 0, "repeated_test": 0, "faded": 22, "dim": 0,
     }  # fmt: skip
     assert source["test_folder"] == "val" and source["pixel_range"] is None
     report = (tmp_path / "results" / "report" / "report.md").read_text()

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from runner.data.cache import CACHE_VARIABLE
 from runner.request.cli import Request
-from runner.request.own_data import CACHE_VARIABLE, XDG_VARIABLE, find_cache_folder
+from runner.request.own_data import XDG_VARIABLE, find_cache_folder
 from runner.request.parser import BadInput
 
 
@@ -34,6 +35,16 @@ def test_the_callers_cache_comes_first_then_that_of_the_user_then_the_results_fo
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "shared"))
     assert find_cache_folder(request_of) == tmp_path / "shared"
     assert (tmp_path / "shared").is_dir() and not list((tmp_path / "shared").iterdir())
+
+
+def test_a_home_folder_in_the_callers_cache_is_the_users_and_no_folder_of_that_name(
+    request_of: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(CACHE_VARIABLE, "~/mine")
+    assert find_cache_folder(request_of) == tmp_path / "home" / "mine"
+    assert not (tmp_path / "~").exists()
 
 
 @pytest.mark.parametrize(("name", "value"), [(CACHE_VARIABLE, ""), (XDG_VARIABLE, ""), (XDG_VARIABLE, "relative")])

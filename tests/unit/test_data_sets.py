@@ -11,7 +11,7 @@ import pytest
 from conftest import PROJECT
 from pictured import QUIET, a_folder, noise
 
-from runner.request import cli, own_data
+from runner.request import cli, inputs, own_data
 from runner.request.parser import BadInput, run_parser
 from workloads import datasets
 from workloads.datasets import DataError, Split
@@ -39,6 +39,21 @@ def test_images_that_are_left_over_are_told_in_the_source_and_leave_network_and_
     train, test = datasets.load(every.dataset, real_data, every.workload.input_shape)
     plain, _ = datasets.load(few.dataset, real_data, few.workload.input_shape)
     assert np.array_equal(train.images, plain.images) and len(test.images) == 8400
+
+
+@pytest.mark.parametrize(("by_option", "advice"), [(True, "leave out --data-dir"), (False, "unset BATCHWISE_DATA")])
+def test_a_folder_without_the_files_is_named_as_it_was_given(
+    by_option: bool, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BATCHWISE_DATA", "/elsewhere" if by_option else "~/data")
+    more = ("--data-dir", tmp_path / "data") if by_option else ()
+    request = asked(*STAND_IN, *more, "--results", tmp_path / "results")
+    assert request.data_dir == tmp_path / "data"
+    with pytest.raises(DataError) as told:
+        inputs.write_data(request, QUIET)
+    first = tmp_path / "data" / "cifar-10-batches-bin" / "data_batch_1.bin"
+    assert str(told.value) == f"data file {first} is missing: put it there, or {advice} to download it"
 
 
 def test_images_that_are_left_over_change_no_training_on_a_network_of_another_size() -> None:

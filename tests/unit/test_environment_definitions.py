@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from errno import EBUSY, ENOSPC
 from pathlib import Path
+from queue import Queue
 from threading import Barrier
 from typing import Any
 
 import pytest
 from conftest import PROJECT
+from filelock import FileLock
 
 from runner import __main__ as runner
 from runner.environments import __main__ as environments
@@ -192,6 +195,24 @@ def test_an_outdated_environment_behind_a_link_is_left_as_it_is_and_a_ready_one_
     (kept / ".complete").write_text(f"{environment.digest}\n")
     venv.make(environment, print)
     assert environment.state == "ready"
+
+
+def test_an_environment_that_another_run_makes_is_waited_for_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_nothing(monkeypatch)
+    environment, said = definition.read(Project(PROJECT.root, tmp_path), "numpy", "cpu"), Queue[str]()
+    lock = environment.folder.with_suffix(".lock")
+    with ThreadPoolExecutor() as pool:
+        with FileLock(lock):
+            waiting = pool.submit(venv.make, environment, said.put)
+            line = f"{environment.label}: another run makes it (lock: {lock}); waiting"
+            assert said.get(timeout=20) == line and not waiting.done()
+            for path in (environment.folder / "bin" / "python", environment.marker):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"{environment.digest}\n")
+        waiting.result()
+    assert said.empty()
 
 
 def test_an_environment_that_cannot_be_emptied_is_not_made_on_top_of_the_old_one(

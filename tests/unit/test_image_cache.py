@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from pictured import QUIET, a_folder, noise, save
 
 from runner import input_files
 from runner.data import cache, folder_images, pictures
-from runner.data.cache import Cached, Wanted
+from runner.data.cache import CACHE_VARIABLE, Cached, Wanted
+from runner.machine.locks import LockRefused
 from runner.request.cli import build_request
 from runner.request.data_sets import find_images
-from runner.request.own_data import CACHE_VARIABLE, prepare_images
-from runner.request.parser import BadInput, run_parser
+from runner.request.own_data import prepare_images
+from runner.request.parser import run_parser
 from workloads.datasets import DATASETS, DataError
 from workloads.records.job import Fit
 
@@ -156,7 +158,7 @@ def test_a_cache_that_was_damaged_is_made_anew(tmp_path: Path, decodings: list[i
 def test_a_complete_data_set_of_another_user_is_read_and_an_incomplete_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(lock: Any) -> None:
+    def refuse(lock: Any, timeout: float = -1) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", lock.lock_file)
 
     asked = wanted(a_folder(tmp_path / "photos"))
@@ -167,8 +169,30 @@ def test_a_complete_data_set_of_another_user_is_read_and_an_incomplete_one_is_re
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     words = ["--dataset", str(tmp_path / "photos"), "--workload", "tiny", "--framework", "numpy", "--plan"]
     request = build_request(run_parser().parse_args(words), PROJECT)
-    with pytest.raises(BadInput, match=rf"cannot be kept in .*\.lock: Permission denied; set {CACHE_VARIABLE}"):
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(
+        LockRefused, match=rf"\.lock belongs to another user: set {CACHE_VARIABLE} to a folder that can"
+    ):
         prepare_images(request, QUIET)
+
+
+def test_a_run_that_waits_for_another_that_decodes_the_same_says_so_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.machine.locks.SILENT_S", 0)
+    asked = wanted(a_folder(tmp_path / "photos"))
+    lock = tmp_path / "cache" / f"{cache.make_key(asked.images, asked.survey, asked.shape, asked.fit)}.lock"
+    lock.parent.mkdir()
+    with ThreadPoolExecutor() as pool:
+        with FileLock(lock):
+            waiting = pool.submit(made, asked, tmp_path)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.3)
+        assert waiting.result().counts == {"train": 8, "test": 4}
+    said = f"data set photos: another run decodes it (lock: {lock}); waiting\n"
+    assert capsys.readouterr().err == said
+    made(asked, tmp_path)
+    assert not capsys.readouterr().err
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:

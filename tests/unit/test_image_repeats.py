@@ -52,6 +52,22 @@ def test_a_set_without_any_has_zeros_and_no_line_and_left_out_images_shift_no_co
     assert cached.firsts["tested_on_trained"] == "test/dog/0.png = train/dog/3.png"
 
 
+def test_names_of_a_cached_finding_are_those_that_the_files_have_now(tmp_path: Path) -> None:
+    folder = a_folder(tmp_path / "photos")
+    shutil.copy(folder / "train/cat/1.png", folder / "test/cat/0.png")
+    (folder / "train/dog/3.png").write_bytes(b"no image")
+    first = made(find_images(folder), tmp_path, skip=True)
+    (folder / "train/cat/1.png").rename(folder / "train/cat/1x.png")
+    (folder / "train/dog/3.png").rename(folder / "train/dog/3x.png")
+    again = made(find_images(folder), tmp_path, skip=True)
+    assert again.files == first.files and len(list((tmp_path / "cache").glob("*.lock"))) == 1
+    assert again.firsts["tested_on_trained"] == "test/cat/0.png = train/cat/1x.png"
+    (reason,) = again.unreadable
+    assert reason.startswith("train/dog/3x.png (not a ")
+    stored = next((tmp_path / "cache").glob("*/meta.json")).read_text()
+    assert ".png" not in stored and "cat" not in stored
+
+
 def test_test_images_that_are_training_images_are_counted_by_their_pixels(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
     shutil.copy(folder / "train/cat/1.png", folder / "test/cat/0.png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -13,9 +14,11 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from filelock import FileLock
 
+from runner.__main__ import EXIT_BAD_INPUT, main
 from runner.machine import locks
-from runner.machine.locks import SPACE_VARIABLE, InUse
+from runner.machine.locks import SPACE_VARIABLE, InUse, LockRefused
 
 HOLDS = """
 import sys
@@ -131,3 +134,42 @@ def test_two_shards_on_one_machine_and_device_refuse_each_other(tmp_path: Path) 
         pytest.raises(InUse, match=rf"\(process {run.pid}\)"),
     ):
         ExitStack().enter_context(locks.folder(tmp_path, "cpu", shard=(2, 2)))
+
+
+WAITS = """
+from pathlib import Path
+from runner.machine import locks
+with locks.wait_for_file(Path({path!r}), "the data: another run writes it", "go elsewhere"):
+    print("held", flush=True)
+"""
+
+
+def test_a_lock_file_that_another_process_holds_is_waited_for_with_one_line(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    with another_run(f"locks.wait_for_file(Path('{path}'), 'the data', 'go elsewhere')") as run:
+        command = [sys.executable, "-c", WAITS.format(path=str(path))]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as waiting:
+            assert waiting.stderr and waiting.stdout
+            assert waiting.stderr.readline() == f"the data: another run writes it (lock: {path}); waiting\n"
+            assert waiting.poll() is None
+            run.kill()
+            assert waiting.stdout.read() == "held\n" and waiting.stderr.read() == ""
+
+
+def test_a_lock_file_of_another_user_is_bad_input_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(lock: Any, **_: float) -> None:
+        Path(lock.lock_file).touch()
+        raise PermissionError(errno.EACCES, "Permission denied", lock.lock_file)
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    with pytest.raises(LockRefused, match=r"/\.lock-cpu cannot be written: name another --results$"):
+        ExitStack().enter_context(locks.folder(tmp_path, "cpu"))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(LockRefused, match=r"/mine belongs to another user: go elsewhere$"):
+        ExitStack().enter_context(locks.wait_for_file(tmp_path / "mine", "the data", "go elsewhere"))
+    words = ["--framework", "numpy", "--device", "cpu", "--threads", "1", "--results", str(tmp_path)]
+    assert main(words) == EXIT_BAD_INPUT
+    assert f"runner: {tmp_path}/.lock-cpu belongs to another user: name another --results\n" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from runner.data.cache import Wanted
 from runner.data.own import ImageChoices
 from runner.data.pictures import Decoded, decode
 from runner.request.data_sets import find_images
+from runner.request.own_data import describe_images
 from workloads.datasets import DataError
 from workloads.records.job import PixelRange
 
@@ -211,6 +212,37 @@ def test_arrays_that_lose_their_contrast_by_a_range_are_counted(tmp_path: Path) 
         assert cached.findings.faded == faded
         keys.add(cached.files["train_images"].path)
     assert len(keys) == 2
+
+
+def test_values_of_eight_bits_that_use_almost_none_of_them_are_said_with_the_range_they_have(tmp_path: Path) -> None:
+    def decoded(x: NDArray[Any], pixel_range: PixelRange | None = None) -> tuple[int, list[str], int]:
+        path = arrays(tmp_path / "mine.npz", x.astype(np.uint8))
+        images = find_images(path, ImageChoices(pixel_range=pixel_range))
+        wanted = Wanted(images, images.survey(QUIET), (8, 8, 1), "stretch", False)
+        cached = cache.provide_arrays(wanted, tmp_path / "cache", QUIET)
+        lines = [line for line in describe_images(images, cached) if "exceeds" in line]
+        return cached.findings.dim, lines, int(cached.split("train")[0].max())
+
+    binary = np.random.default_rng(0).integers(0, 2, (4, 8, 8))
+    dim, lines, _ = decoded(binary)
+    assert dim == 6 and lines == [
+        "no value of 6 images exceeds 1 of 255, so the network gets almost black images; --pixel-range 0 1 makes the "
+        "highest value white"
+    ]
+    assert decoded(binary, (0, 1)) == (0, [], 255)
+    assert decoded(binary * 31)[0] == 6
+    assert decoded(binary * 32)[0] == 0  # dark photographs have brighter spots
+    binary[3] *= 200
+    assert decoded(binary)[0] == 0  # a picture that is brighter says that 255 is white
+    assert decoded(binary * 0)[0] == 0
+
+
+def test_twelve_bits_in_sixteen_are_not_said_to_be_dim_as_well(tmp_path: Path) -> None:
+    path = arrays(tmp_path / "mine.npz", np.random.default_rng(0).integers(0, 4096, (4, 8, 8, 3)).astype(np.uint16))
+    images = find_images(path, ImageChoices(pixel_range=(0, 65535)))
+    wanted = Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False)
+    findings = cache.provide_arrays(wanted, tmp_path / "cache", QUIET).findings
+    assert (findings.faded, findings.dim) == (6, 0)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from each import for_each
 from pictured import QUIET, a_folder
 
 from adapters.shared import call_maker
-from runner import import_model
+from runner import import_model, owned
 from runner.__main__ import main
 from runner.launch import Local
 from runner.request import cli, inputs, own_data, parser
@@ -146,6 +147,25 @@ def test_a_refusal_of_the_trace_is_one_line_with_the_other_way_to_train_the_mode
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"runner: --workload {file}:make_model: {said}; ")
     assert f"--model pytorch={file}:make_model, which is compared with nothing" in line
+
+
+def test_code_that_is_imported_gets_the_callers_folders_of_weights_and_proxies(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"TORCH_HOME": "/a", "HF_HOME": "/b", "XDG_CACHE_HOME": "/c", "HTTPS_PROXY": "http://p", "no_proxy": "d"}
+    seen: list[dict[str, str]] = []
+
+    def run(*_: object, env: dict[str, str], **__: object) -> SimpleNamespace:
+        seen.append(env)
+        return SimpleNamespace(returncode=1, stderr=b"enough")
+
+    for name, value in (given | {"TORCH_LOGS": "all"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(owned, "run", run)
+    monkeypatch.setattr(Importer, "_launcher", lambda *_: Local("python", {}, PROJECT))
+    assert main(["--workload", f"{file}:make_model", "--dataset", "digits", "--results", str(tmp_path / "r")]) == 2
+    assert "could not be traced: enough" in capsys.readouterr().err
+    assert seen[0].items() >= given.items() and "TORCH_LOGS" not in seen[0]
 
 
 def test_the_code_is_asked_for_the_classes_and_the_images_of_the_data(

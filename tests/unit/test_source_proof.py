@@ -25,7 +25,7 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker.first_probe import ProbeUpdates, gather
 from adapters.worker.source_voter import SourceVoter
 from reports.checking.evidence_check import Probes, find_differences
-from runner.gate import judge
+from runner.gate import judge, source_proof
 from runner.gate.judge import Gate
 from runner.gate.rounding import disturb_weights
 from runner.gate.source_facts import SourceAnswer, find_mismatch, find_other_mask, find_other_names
@@ -336,6 +336,26 @@ def test_a_framework_whose_probe_fails_is_said_not_to_be_compared_with_the_sourc
     prove_imports([spec], gate, Console(file=text, width=300))
     said = "imported: not compared with its source in pytorch: its probe failed: failed: no memory left\n"
     assert text.getvalue() == said
+
+
+def test_the_source_finds_the_callers_weights_and_proxy_and_a_frameworks_own_probe_does_not(
+    spec: TrialSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[bool, dict[str, str]] = {}
+
+    def ask(asked: TrialSpec, _: Path, launcher: Local) -> None:
+        seen[asked.task.own_code is not None] = launcher.environment(asked.placement)
+        raise LaunchFailed("enough")
+
+    monkeypatch.setenv("TORCH_HOME", "/weights")
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setattr(judge, "ask_probe", ask)
+    monkeypatch.setattr(source_proof, "ask_probe", ask)
+    launchers = {("pytorch", spec.installation): Local("python", {}, PROJECT)}
+    assert SourceProofs(tmp_path, launchers).ask(spec) == "enough"
+    prove_imports([spec], Gate(tmp_path, PROJECT, launchers), Console(file=io.StringIO()))
+    assert seen[True].items() >= {"TORCH_HOME": "/weights", "https_proxy": "http://proxy:3128"}.items()
+    assert not {"TORCH_HOME", "https_proxy"} & seen[False].keys()
 
 
 def store_probe(results: Path, spec: TrialSpec, evidence: Evidence) -> None:

@@ -58,13 +58,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class ImageFindings:
-    """Numbers of images that are identical by their stored pixels, or that lost contrast, found while decoding them."""
+    """Numbers of images that are identical by their stored pixels, lost contrast or are dim, found while decoding."""
 
     tested_on_trained: int  # test images identical to a training image
     two_labels: int  # images of both splits, identical to one of another class
     repeated_train: int  # training images identical to an earlier one
     repeated_test: int
     faded: int  # images of both splits that lost nearly all of the contrast that their files have
+    dim: int = 0  # all images, if their highest value is below an eighth of white; else none
 
 
 @dataclass(frozen=True)
