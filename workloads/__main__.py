@@ -67,6 +67,14 @@ def _describe(options: argparse.Namespace, imported: Imported) -> str:
     return describe_memory(imported.workload, options.batch_sizes, options.optimizer, options.results)
 
 
+def _refuse_code_options(options: argparse.Namespace) -> None:
+    """Raise _BadOption for an option of a model in code: the network named is no code."""
+    asked = {"--from": options.framework, "--input-shape": options.input_shape, "--classes": options.classes}
+    for option, value in (asked | {"--python": options.python}).items():
+        if value is not None:
+            raise _BadOption(f"{option}: is for a model in code, FILE.py:FUNCTION; leave it out")
+
+
 def trace_code(options: argparse.Namespace, out: Path, weights: Path | None) -> int:
     """Have the runner import a model in code, which its framework's interpreter traces; return its exit code."""
     words = ["--out", str(out), *(["--weights", str(weights)] if weights else [])]
@@ -134,6 +142,7 @@ def main(arguments: list[str]) -> int:
         if CODE.fullmatch(options.network):
             wanted = options.command == "import"
             return trace_code(options, options.out, options.weights) if wanted else describe_code(options)
+        _refuse_code_options(options)
         if options.command == "import":
             print(keep_imported(find_imported(options.network), options.network, options.out, options.weights))
         else:

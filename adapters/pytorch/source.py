@@ -21,17 +21,17 @@ from adapters.shared import function_of
 from workloads.datasets import Images, Labels
 from workloads.records.source_map import Mask
 
-# The attribute with a mask's rate, and what one number of the mask covers, by the class and its ancestors' names:
-# torchvision and timm are not imported here.
-RATES = {
-    **{name: (attribute, "image") for name, attribute in DEPTH_RATES.items()},
-    "Dropout1d": ("p", "channel"),
-    "Dropout2d": ("p", "channel"),
-    "Dropout3d": ("p", "channel"),
-    "FeatureAlphaDropout": ("p", "channel"),
-    "_DropoutNd": ("p", "value"),
-    "MultiheadAttention": ("dropout", "value"),
+# The attribute with a mask's rate, and what one number of the mask covers, by the class or an ancestor of it.
+RATES: dict[type, tuple[str, str]] = {
+    nn.Dropout1d: ("p", "channel"),
+    nn.Dropout2d: ("p", "channel"),
+    nn.Dropout3d: ("p", "channel"),
+    nn.FeatureAlphaDropout: ("p", "channel"),
+    nn.modules.dropout._DropoutNd: ("p", "value"),
+    nn.MultiheadAttention: ("dropout", "value"),
 }
+# The same by the class's name: torchvision and timm are not imported here. The import has tested what they compute.
+NAMED = {name: (attribute, "image") for name, attribute in DEPTH_RATES.items()}
 
 
 class FunctionalDropout(TorchFunctionMode):
@@ -87,8 +87,8 @@ class TorchSource(SourceVerbs):
     def _masking(self) -> dict[nn.Module, tuple[str, str]]:
         found: dict[nn.Module, tuple[str, str]] = {}
         for module in self.module.modules():
-            kinds = (RATES[kind.__name__] for kind in type(module).__mro__ if kind.__name__ in RATES)
-            if (rate := next(kinds, None)) is not None:
+            kinds = (RATES.get(kind) or NAMED.get(kind.__name__) for kind in type(module).__mro__)
+            if (rate := next(filter(None, kinds), None)) is not None:
                 found[module] = rate
         return found
 

@@ -50,6 +50,7 @@ IMPORTED = (
     "vit", "conv-next", "squeeze-excite", "dense-block", "in-place", "activations", "branch-on-shape", "normalised",
     "flattened", "pools", "groups", "dropouts", "norm-as-function", "tokens-mean", "one-module-many-times",
     "cloned", "numbers-first", "whole-slices", "bare", "attention-of-timm",
+    "own-drop-paths",
 )  # fmt: skip
 
 
@@ -90,6 +91,19 @@ REFUSED = {
     "dropout-in-evaluation": "drops values in evaluation, too: pass it training=self.training",
     "whole-batches-dropped": "drop (StochasticDepth): drops whole batches",
     "rate-elsewhere": "drop (DropPath): its rate is not the number drop_prob",
+    "path-in-evaluation": "drop (DropPath): changes its input in evaluation, too; copy timm's DropPath or",
+    "path-with-a-copied-rate": "drop (DropPath): drops images while drop_prob is 0, so its rate is elsewhere; copy",
+    "path-of-rate-1": "drop (DropPath): its rate drop_prob is 1: it must be at least 0 and below 1",
+    "path-of-one-coin": "drop (DropPath): does not set each image to 0 or divide it by 1 - drop_prob = 0.75; copy",
+    "path-of-one-coin-rescaled": "of 4096 images, not each with probability drop_prob = 0.25; copy",
+    "path-not-rescaled": "drop (DropPath): does not set each image to 0 or divide it by 1 - drop_prob = 0.75; copy",
+    "path-of-channels": "drop (DropPath): does not set each image to 0 or divide it by 1 - drop_prob = 0.75; copy",
+    "path-that-keeps-the-rate": "of 4096 images, not each with probability drop_prob = 0.25; copy",
+    "path-of-another-shape": "drop (DropPath): changes the shape of its input; copy",
+    "path-of-one-size": "drop (DropPath): cannot be tested on other images: RuntimeError",
+    "forward-replaced": "drop (Dropout): its forward is replaced, so its class does not say what it computes",
+    "wrapped-by-a-name": "(dropout): stays whole by torch.fx.wrap, so its code is not read: remove the wrap",
+    "coin-per-batch": "the model (Computes): its forward pass draws random numbers by itself: use nn.Dropout",
     "channels-exchanged": "(getitem): takes a part of a tensor",
     "softmax-at-the-end": "it returns probabilities; the loss is computed from logits: remove its last softmax",
     "sigmoid-at-the-end": "the loss is computed from logits: remove its last sigmoid",
@@ -121,6 +135,8 @@ def test_settings_are_those_of_the_source(folder: Path) -> None:
     (scale,) = find(folder, "conv-next", layers.ChannelScale)
     assert depth.rate == 0.25 and depth.name == "drop"  # type: ignore[attr-defined]
     assert isinstance(scale.initial, float)  # type: ignore[attr-defined]
+    rates = [each.rate for each in find(folder, "own-drop-paths", layers.StochasticDepth)]  # type: ignore[attr-defined]
+    assert rates == [1e-6, 0.004, 0.1, 0.5, 0.9, 0.999, 0.5, 0.25]
     (normalise,) = find(folder, "normalised", layers.Normalise)[:1]
     assert normalise.std == (0.25, 0.5, 2.0)  # type: ignore[attr-defined]
     assert find(folder, "vit", layers.Dropout) == []

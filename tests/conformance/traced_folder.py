@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from adapters.pytorch.tracing import __main__ as program
+from adapters.pytorch.tracing.draws import read_draws
 from adapters.pytorch.tracing.values import Refused
 from workloads.source.traced import TRACED_FILE
 
@@ -33,7 +34,10 @@ def trace_into(
         model = make()
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float()
         program.run_once(model, images)
-        traced: dict[str, Any] = program.import_module(change(model) if change else model, shape, folder)
+        model = change(model) if change else model
+        before = read_draws()
+        traced: dict[str, Any] = program.import_module(model, shape, folder)
+        assert read_draws() == before, "the import draws random numbers"
         with torch.no_grad():
             logits = model.double().eval()(images.double() / 255)
         np.save(folder / "logits.npy", logits.numpy())

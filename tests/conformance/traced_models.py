@@ -85,6 +85,104 @@ class DropPath(nn.Module):
         return x * torch.bernoulli(torch.full((len(x), 1, 1, 1), 1 - self.rate)) / (1 - self.rate)
 
 
+class OwnDropPath(nn.Module):
+    """A user's copy of timm's, with what its forward pass does in training."""
+
+    def __init__(self, drop_prob: float, drops: Callable[[Any, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.drop_prob, self.drops = drop_prob, drops
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Drop images in training."""
+        return self.drops(self, x) if self.training and self.drop_prob else x
+
+
+OwnDropPath.__name__ = "DropPath"
+
+
+def of_images(x: torch.Tensor) -> list[int]:
+    """Return the shape of one number per image."""
+    return [len(x), *[1] * (x.dim() - 1)]
+
+
+def floored(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """Drop images as timm's older versions do."""
+    kept = 1 - net.drop_prob
+    return x.div(kept) * (kept + torch.rand(of_images(x), dtype=x.dtype, device=x.device)).floor_()
+
+
+def kept_of(net: Any, x: torch.Tensor, *shape: int) -> torch.Tensor:
+    """Return `x` divided by what is kept, times a mask of this shape."""
+    kept = 1 - net.drop_prob
+    return x * torch.bernoulli(torch.full(shape or of_images(x), kept)) / kept
+
+
+WRONG_PATHS: dict[str, Callable[[Any, torch.Tensor], torch.Tensor]] = {
+    "path-of-one-coin": lambda net, x: x * (torch.rand(1) >= net.drop_prob).float(),
+    "path-of-one-coin-rescaled": lambda net, x: kept_of(net, x, 1),
+    "path-not-rescaled": lambda net, x: x * torch.bernoulli(torch.full(of_images(x), 1 - net.drop_prob)),
+    "path-of-channels": lambda net, x: kept_of(net, x, *x.shape[:2], *of_images(x)[2:]),
+    "path-that-keeps-the-rate": lambda net, x: (
+        x * torch.bernoulli(torch.full(of_images(x), net.drop_prob)) / (1 - net.drop_prob)
+    ),
+    "path-of-another-shape": lambda net, x: kept_of(net, x)[:1],
+    "path-of-one-size": lambda net, x: x * torch.ones(2, 8, 10, 8),
+}
+
+
+class OtherDropPath(nn.Module):
+    """Drops images in evaluation, too, or at a rate that was copied when it was made."""
+
+    def __init__(self, always: bool) -> None:
+        super().__init__()
+        self.drop_prob, self.always, self.kept = 0.25, always, 0.75
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Drop images."""
+        if self.always:
+            return kept_of(self, x) if self.drop_prob else x
+        return x * torch.bernoulli(torch.full(of_images(x), self.kept)) / self.kept if self.training else x
+
+
+OtherDropPath.__name__ = "DropPath"
+
+
+def a_path(drops: Callable[[Any, torch.Tensor], torch.Tensor], rate: float = 0.25) -> Callable[[], nn.Module]:
+    """Return what makes a model with a DropPath of the user's own."""
+    return simple(lambda net, x: pooled(net, net.drop(net.conv(x))), drop=lambda: OwnDropPath(rate, drops))
+
+
+def own_paths(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """Drop images at many rates, then tokens and vectors."""
+    for path in net.paths:
+        x = path(x) if isinstance(path, nn.Conv2d) else x + path(x)
+    x = net.drop_tokens(x.flatten(2).transpose(1, 2)).mean(1)
+    return net.head(net.drop_vectors(x))
+
+
+def with_replaced_forward() -> nn.Module:
+    """Return a model whose Dropout drops whole images."""
+    net = Computes(lambda net, x: pooled(net, net.drop(net.conv(x))), conv=conv(), drop=nn.Dropout(0.25), head=head())
+    net.drop.forward = lambda x: x * torch.bernoulli(torch.full(of_images(x), 0.75)) / 0.75
+    return net
+
+
+def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:
+    """Drop whole images, though its name is that of PyTorch's dropout of values."""
+    return x * torch.bernoulli(torch.full(of_images(x), 1 - p)) / (1 - p) if training else x
+
+
+torch.fx.wrap("dropout")
+
+
+def coin(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """Skip a layer for the whole batch if a coin says so, as Huang et al. (2016) do."""
+    x = net.conv(x)
+    if not net.training or torch.rand(1).item() >= net.rate:
+        x = x + net.second(x)
+    return pooled(net, x)
+
+
 class Vit(nn.Module):
     """A small vision transformer, as torchvision writes it."""
 
@@ -228,6 +326,7 @@ def simple(forward: Callable[[Any, torch.Tensor], Any], **parts: Any) -> Callabl
     return lambda: Computes(forward, conv=conv(), head=head(), **{name: part() for name, part in parts.items()})
 
 
+PATH_RATES = (0.0, 1e-6, 0.004, 0.1, 0.5, 0.9, 0.999)
 IMPORTED: dict[str, Callable[[], nn.Module]] = {
     "vit": Vit,
     "conv-next": ConvNext,
@@ -282,6 +381,10 @@ IMPORTED: dict[str, Callable[[], nn.Module]] = {
     ),
     "cloned": lambda: Computes(cloned, conv=conv(), second=conv(8, 8, padding=1), head=head()),
     "numbers-first": lambda: Computes(summed, conv=conv(), second=conv(8, 8, padding=1), head=head()),
+    "own-drop-paths": lambda: Computes(
+        own_paths, paths=nn.ModuleList([conv(), *(OwnDropPath(rate, floored) for rate in PATH_RATES)]),
+        drop_tokens=OwnDropPath(0.5, kept_of), drop_vectors=OwnDropPath(0.25, kept_of), head=head(),
+    ),
     "whole-slices": lambda: Computes(lambda net, x: pooled(net, net.conv(x[:, :3][..., :])), conv=conv(), head=head()),
 }  # fmt: skip
 
@@ -366,6 +469,15 @@ REFUSED: dict[str, Callable[[], nn.Module]] = {
     "whole-batches-dropped": simple(lambda net, x: pooled(net, net.drop(net.conv(x))),
                                     drop=lambda: StochasticDepth(0.5, "batch")),
     "rate-elsewhere": simple(lambda net, x: pooled(net, net.drop(net.conv(x))), drop=lambda: DropPath(0.5)),
+    "path-in-evaluation": simple(lambda net, x: pooled(net, net.drop(net.conv(x))),
+                                 drop=lambda: OtherDropPath(True)),
+    "path-with-a-copied-rate": simple(lambda net, x: pooled(net, net.drop(net.conv(x))),
+                                      drop=lambda: OtherDropPath(False)),
+    "path-of-rate-1": a_path(kept_of, 1.0),
+    "forward-replaced": with_replaced_forward,
+    "wrapped-by-a-name": simple(lambda net, x: pooled(net, dropout(net.conv(x), 0.25, net.training))),
+    "coin-per-batch": lambda: Computes(coin, conv=conv(), second=conv(8, 8, padding=1), head=head(), rate=1e-9),
+    **{name: a_path(drops) for name, drops in WRONG_PATHS.items()},
     "channels-exchanged": simple(lambda net, x: pooled(net, net.conv(x[:, [2, 1, 0]]))),
     "softmax-at-the-end": simple(lambda net, x: pooled(net, net.conv(x)).softmax(1)),
     "sigmoid-at-the-end": simple(lambda net, x: torch.sigmoid(pooled(net, net.conv(x))).clone()),

@@ -117,7 +117,8 @@ def test_an_import_replaces_no_file_that_no_import_wrote(tmp_path: Path, capsys:
     np.savez(data, x_train=np.zeros(3), y_train=np.zeros(3))
     before = data.read_bytes()
     words = [str(source), "--out", str(out)]
-    assert refuse(words, capsys).endswith("flowers.npz: exists, and no import wrote it: give --weights another name")
+    unnamed = "flowers.npz: exists, and it is not the weights of flowers.json: give --out or --weights another"
+    assert refuse(words, capsys).endswith(f"{unnamed} name")
     assert data.read_bytes() == before and not out.exists()
     others = [*words, "--weights", str(tmp_path / "weights.npz")]
     for written in (b"[]", b'{"a": 1}', b"no JSON"):
@@ -126,6 +127,31 @@ def test_an_import_replaces_no_file_that_no_import_wrote(tmp_path: Path, capsys:
         assert out.read_bytes() == written and not (tmp_path / "weights.npz").exists()
     out.unlink()
     assert program.main(["import", *others]) == program.main(["import", *others]) == 0, "its own files are replaced"
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [{}, {"a/b": np.zeros(3)}, {f"layer/{name}": np.ones(2) for name in ("kernel", "bias")}, "those of the network"],
+)
+def test_an_import_replaces_no_weights_but_those_that_its_network_names(
+    arrays: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names with a slash are Flax's, too; a file without an array has none that looks wrong."""
+    source, out = save(tmp_path, functional(*SMALL), VARIABLES), tmp_path / "flowers.json"
+    words, data = [str(source), "--out", str(out)], tmp_path / "flowers.npz"
+    np.savez(data, **((networks.find_imported(str(source)).weights or {}) if isinstance(arrays, str) else arrays))
+    before = data.read_bytes()
+    assert "flowers.npz: exists, and it is not the weights of flowers.json" in refuse(words, capsys)
+    assert data.read_bytes() == before and not out.exists()
+    assert program.main(["import", *words, "--weights", str(tmp_path / "other.npz")]) == 0
+    written = out.read_bytes()
+    assert "flowers.npz: exists, and it is not the weights of flowers.json" in refuse(words, capsys)
+    out.write_text(json.dumps(json.loads(written) | {"weights": "flowers.npz"}))
+    if not isinstance(arrays, str):
+        assert "it is not the weights of flowers.json" in refuse(words, capsys), "its arrays are another network's"
+        assert data.read_bytes() == before
+    else:
+        assert program.main(["import", *words]) == 0
 
 
 def test_an_import_does_not_replace_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

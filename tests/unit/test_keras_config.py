@@ -305,6 +305,31 @@ def test_a_norm_that_is_called_for_evaluation_alone_is_refused(tmp_path: Path) -
     assert networks.find(str(write(tmp_path, model))).layers[0] == BatchNorm("norm", 0.9, 1e-3)
 
 
+@for_each(
+    "kind, config",
+    [
+        ("Dropout", {"rate": 0.5, "noise_shape": None}),
+        ("StochasticDepth", {"drop_path_rate": 0.1}),
+        ("MultiHeadAttention", {"num_heads": 1, "key_dim": 1, "dropout": 0.1}),
+    ],
+)
+def test_a_layer_that_drops_values_but_is_called_for_evaluation_alone_is_refused(
+    kind: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    """It drops nothing, though its rate says so."""
+    drop = layer(kind, "drop", "images", **config)
+    drop["inbound_nodes"][0]["kwargs"] = {"training": False}
+    model = functional(drop, layer("Flatten", "flat", "drop"), SMALL[3])
+    with pytest.raises(NetworkError, match=rf"drop \({kind}\): is called with training=False; call it with its input"):
+        networks.find(str(write(tmp_path, model)))
+
+
+def test_a_layer_that_drops_nothing_may_be_called_for_evaluation(tmp_path: Path) -> None:
+    drop = layer("Dropout", "drop", "images", rate=0.0, noise_shape=None)
+    drop["inbound_nodes"][0]["kwargs"] = {"training": False}
+    networks.find(str(write(tmp_path, functional(drop, layer("Flatten", "flat", "drop"), SMALL[3]))))
+
+
 class Bomb:
     """Its pickle runs code when it is read."""
 

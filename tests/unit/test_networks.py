@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import make_spec
+from each import for_each
 
 from workloads import __main__ as program
 from workloads import networks
@@ -211,6 +212,28 @@ def test_describe_prints_each_layer_with_its_sums_and_an_unknown_network_is_bad_
     assert ["all", "122,570", "4,548,608", "367,784"] in lines
     assert program.main(["describe", "no-such"]) == 2
     assert "unknown workload no-such" in capsys.readouterr().err
+
+
+@for_each(
+    "words, option",
+    [
+        ("describe osu-cnn --classes 3 --input-shape 64 64 3 --from pytorch", "--from"),
+        ("describe osu-cnn --input-shape 64 64 3", "--input-shape"),
+        ("describe {file} --python pytorch=/usr/bin/python3", "--python"),
+        ("import {file} --classes 5 --out {out}", "--classes"),
+        ("import net.keras --classes 5 --out {out}", "--classes"),
+    ],
+)
+def test_options_of_code_are_refused_for_a_network_that_is_none(
+    words: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would have no effect."""
+    file, out = tmp_path / "mine.py", tmp_path / "mine.json"
+    file.write_text(FILE)
+    assert program.main(words.format(file=file, out=out).split()) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"workloads: {option}: is for a model in code, FILE.py:FUNCTION; leave it out\n"
+    assert not printed.out and not out.exists()
 
 
 def test_layers_of_ones_own_that_no_adapter_knows_are_refused(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ CODE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")  # a function 
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"  # in a .keras file
 MOST_BYTES = 1 << 26  # of a configuration
 WRITTEN = "batchwise-network"  # the first key of a file that `write` made
-WEIGHT = re.compile(r"[^/]+/[^/]+\.npy")  # a member of its weights: "layer/role"
 MOST_TIMES = 16  # that weights are larger than the file that holds them, whose own are not compressed
 RESCALING = {"normalise", SCALE, SHIFT}  # operators that a model begins with if it rescales its pixels itself
 MOVING = {"resize", IDENTITY, RESHAPE}  # operators before them that leave the range of the pixels as it is
@@ -108,9 +107,9 @@ def keep_imported(imported: Imported, source: str, out: Path, weights: Path | No
         weights = out.with_suffix(NPZ)
     code = CODE.fullmatch(source)
     file = Path(code["file"] if code else source)
-    _refuse_to_replace(out, "--out", file)
+    _refuse_to_replace(out, out, "--out", file)
     if weights is not None:
-        _refuse_to_replace(weights, "--weights", file)
+        _refuse_to_replace(weights, out, "--out or --weights", file)
     try:
         if weights is not None and imported.weights is not None:
             save(weights, imported.weights)
@@ -123,26 +122,30 @@ def keep_imported(imported: Imported, source: str, out: Path, weights: Path | No
     return f"{workload.name}: {count} with {workload.parameter_count:,} parameters written to {out}{kept}"
 
 
-def _refuse_to_replace(path: Path, option: str, source: Path) -> None:
-    """Raise ImportRefused if the file at `path` is the source, or was not written by an import: it is the user's."""
+def _refuse_to_replace(path: Path, out: Path, option: str, source: Path) -> None:
+    """Raise ImportRefused if the file at `path` is the source, or no earlier import to `out` wrote it: it is the
+    user's.
+    """
     if not path.exists():
         return
     if (source := source.expanduser()).exists() and path.samefile(source):
         raise ImportRefused(f"{path}: is the source itself: give {option} another name")
-    if not _is_of_import(path):
-        raise ImportRefused(f"{path}: exists, and no import wrote it: give {option} another name")
+    if not _is_of_import(path, out):
+        wrote = "no import wrote it" if path == out else f"it is not the weights of {out.name}"
+        raise ImportRefused(f"{path}: exists, and {wrote}: give {option} another name")
 
 
-def _is_of_import(path: Path) -> bool:
-    """Return True if the content is that of a network, or of weights, that `keep_imported` writes."""
+def _is_of_import(path: Path, out: Path) -> bool:
+    """Return True if `out` is a network that `keep_imported` wrote, and `path` is it or the file of its weights."""
     try:
-        if path.suffix == NPZ:
-            with zipfile.ZipFile(path) as archive:
-                return all(WEIGHT.fullmatch(name) for name in archive.namelist())
-        data = json.loads(path.read_bytes())
+        data = json.loads(out.read_bytes())
+        if not isinstance(data, dict) or WRITTEN not in data or path == out:
+            return isinstance(data, dict) and WRITTEN in data
+        members = {f"{key}.npy" for key in network.from_json(data["network"]).weight_shapes()}
+        with zipfile.ZipFile(path) as archive:
+            return path.samefile(out.parent / data["weights"]) and set(archive.namelist()) == members
     except BROKEN:
         return False
-    return isinstance(data, dict) and WRITTEN in data
 
 
 def _describe(error: BaseException) -> str:

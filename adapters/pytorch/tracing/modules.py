@@ -8,6 +8,7 @@ from torch import nn
 
 from workloads.source.vocabulary import BOTH_TRAIN
 
+from .depth import stochastic_depth
 from .network import Network
 from .pools import adaptive_average_pool, average_pool, max_pool
 from .reshaping import reshape
@@ -21,6 +22,8 @@ def call_module(network: Network, call: Call) -> Any:
     assert module is not None
     if hooks := [name for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks") if vars(module)[name]]:
         raise Refused(f"it has {hooks[0].strip('_').replace('_', ' ')}, which change what it computes: remove them")
+    if "forward" in vars(module):
+        raise Refused("its forward is replaced, so its class does not say what it computes: write a class of its own")
     kind = type(module)
     handler = MODULES.get(kind) or BY_NAME.get(kind.__name__)
     if (kind.__module__, kind.__name__) == TIMM_ATTENTION:
@@ -147,19 +150,6 @@ def dropout(network: Network, call: Call) -> Value:
     """Return the output of dropout; with a rate of 0 it is its input."""
     rate = float(call.module.p)  # type: ignore[union-attr]
     return network.emit(call, "Dropout", [call.value], call.value.layout, {"rate": rate}) if rate else call.value
-
-
-def stochastic_depth(network: Network, call: Call) -> Value:
-    """Return the output of torchvision's StochasticDepth, or timm's DropPath."""
-    module: Any = call.module
-    attribute = DEPTH_RATES[type(module).__name__]
-    rate = getattr(module, attribute, None)
-    if not isinstance(rate, int | float):
-        raise Refused(f"its rate is not the number {attribute}: keep it there, as torchvision and timm do")
-    if getattr(module, "mode", "row") != "row" or not getattr(module, "scale_by_keep", True):
-        raise Refused("drops whole batches, or does not scale what it keeps; the layer record drops images, and scales")
-    value = call.value
-    return network.emit(call, "StochasticDepth", [value], value.layout, {"rate": float(rate)}) if rate else value
 
 
 def attention(network: Network, call: Call) -> tuple[Value, None]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.fx.node import map_aggregate
 
+from .draws import keep_draws, read_draws
 from .values import DEPTH_RATES, TIMM_ATTENTION, Refused
 
 # Modules outside torch.nn that stay whole, by the names of their classes: they draw random numbers.
@@ -20,6 +22,8 @@ QUESTIONS = (
     "size", "dim", "numel", "ndimension", "stride", "is_contiguous", "is_floating_point", "getattr", "_assert", "len",
     "nelement", "get_device", "is_grad_enabled", "getitem",
 )  # fmt: skip
+LIBRARIES = ("torch", "torchvision", "timm")  # packages whose functions are what their names say
+DRAWS = "its forward pass draws random numbers by itself: use nn.Dropout, or a module DropPath as timm's"
 BRANCHES = (
     "its forward pass branches on the values of a tensor, so the network is not fixed: remove the branch from the code"
 )
@@ -71,8 +75,12 @@ class ValueTracer(fx.Tracer):
         except NameError:
             raise Refused(f"calls a {kind} that is not in the model: make it in __init__", *self._place()) from None
         self.places.append((path, kind))
+        before = read_draws()
         try:
-            return super().call_module(m, forward, args, kwargs)
+            output = super().call_module(m, forward, args, kwargs)
+            if read_draws() != before:
+                raise Refused(DRAWS, path, kind)
+            return output
         except Refused:
             raise
         except fx.proxy.TraceError as error:
@@ -95,6 +103,7 @@ class ValueTracer(fx.Tracer):
         elif kind == "output":
             return super().create_proxy(kind, target, args, kwargs, *more, **others)
         else:
+            self._refuse_wrapped(target)
             value = self._compute(kind, target, args, kwargs)
         if not _has_tensor(value):
             name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
@@ -104,6 +113,12 @@ class ValueTracer(fx.Tracer):
         proxy = super().create_proxy(kind, target, args, kwargs, *more, **others)
         proxy.node.meta.update(value=value, place=self._place()[0])
         return proxy
+
+    def _refuse_wrapped(self, target: Any) -> None:
+        """Raise Refused for a function of the user's that stays whole: its name does not say what it computes."""
+        if isinstance(target, FunctionType) and str(target.__module__).partition(".")[0] not in LIBRARIES:
+            reason = "stays whole by torch.fx.wrap, so its code is not read: remove the wrap"
+            raise Refused(reason, self._place()[0], target.__name__)
 
     def _other_input(self, target: str, default: Any) -> Any:
         """Return the default of a further input; a model without one is refused before it is traced."""
@@ -118,7 +133,7 @@ class ValueTracer(fx.Tracer):
         args, kwargs = map_aggregate((args, kwargs), _tensor_of)
         self.computing = True
         try:
-            with torch.no_grad():
+            with torch.no_grad(), keep_draws():
                 if kind == "get_attr":
                     return operator.attrgetter(target)(self.root)
                 if kind == "call_module":
@@ -144,9 +159,12 @@ def trace(model: nn.Module, sample: torch.Tensor) -> fx.Graph:
     """Return the graph of the model in its present mode; its buffers stay as they are. Raises Refused."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     tracer = ValueTracer(sample)
-    kind = type(model).__name__
+    kind, before = type(model).__name__, read_draws()
     try:
-        return tracer.trace(model)
+        graph = tracer.trace(model)
+        if read_draws() != before:
+            raise Refused(DRAWS, "", kind)
+        return graph
     except fx.proxy.TraceError as error:
         raise Refused(BRANCHES, "", kind) from error
     except Refused:

@@ -16,6 +16,10 @@ class StochasticDepth(nn.Module):  # torchvision's, by its name and mode "row"
         return x * kept / (1 - self.p)
 
 
+class Dropout2d(nn.Dropout):  # drops values, though PyTorch's class of this name drops channels
+    pass
+
+
 class Block(nn.Module):
     def __init__(self, rate, approximate):
         super().__init__()
@@ -44,7 +48,7 @@ class Net(nn.Module):
         self.shortcut, self.shortcut_norm = nn.Conv2d(8, 16, 1, 2, bias=False), nn.BatchNorm2d(16)
         self.relu = nn.ReLU(inplace=True)
         self.block1, self.block2 = Block(0.1, approximate), Block(0.2, approximate)
-        self.drop, self.head = nn.Dropout(0.5), nn.Linear(16, classes)
+        self.drop, self.head = Dropout2d(0.5), nn.Linear(16, classes)
 
     def forward(self, x):
         x = (x - self.mean_of_images) / self.std_of_images
