@@ -136,8 +136,8 @@ def _accuracy(section: Section) -> str:
 def _imported(stored: Stored) -> list[str]:
     """Say of each imported network how near each framework's version is to the user's model, or that nothing tells."""
     proven: dict[str, dict[str, str]] = {}
-    ok = [each for each in stored.results if each.status is Status.OK]
-    for result in ok:
+    shown = [each for each in stored.results if each.status in (Status.OK, Status.CONTENDED)]
+    for result in shown:
         for check in (each for each in result.checks if each.name == CheckName.SOURCE and each.passed):
             framework, workload = result.spec.cell.column.framework, result.spec.task.workload
             proven.setdefault(workload, {}).setdefault(framework, check.detail)
@@ -146,7 +146,7 @@ def _imported(stored: Stored) -> list[str]:
         for name, proofs in proven.items()
     ]
     reasons: dict[str, str] = {}
-    for spec in (each.spec for each in ok):
+    for spec in (each.spec for each in shown):
         imported = spec.unproven or SOURCE in spec.inputs or spec.task.initial == OWN
         if imported and not spec.task.own_code:
             reasons[spec.task.workload] = reasons.get(spec.task.workload) or spec.unproven

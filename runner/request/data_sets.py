@@ -100,6 +100,18 @@ def check_last_batch(study: Study, dataset: Dataset) -> None:
         )
 
 
+def describe_large_batches(study: Study, dataset: Dataset) -> str:
+    """Return that an epoch holds no full batch of some sizes; "" if each size has one."""
+    times = study.accumulate * study.devices
+    larger = [str(times * size) for size in study.batch_sizes if times * size > dataset.train_count]
+    if not larger:
+        return ""
+    return (
+        f"data set {dataset.name}: batch size {', '.join(larger)} is larger than its {dataset.train_count} training "
+        f"images: an epoch is one batch of {dataset.train_count}, and the steady window repeats images"
+    )
+
+
 def shift_advice(labels: NDArray[Any], outputs: int) -> str:
     """Return advice to subtract an offset if labels then fit the network's outputs; "" if they would not."""
     low, high = int(labels.min()), int(labels.max())

@@ -119,6 +119,15 @@ def read_code(path: Path, function: str, option: str) -> bytes:
     return text
 
 
+def list_defined(path: Path) -> list[str]:
+    """List the functions and classes of a Python file; none if it cannot be read."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+
+
 def _defined(tree: ast.Module) -> list[str]:
     """Return the names defined at the top level: functions, classes, assigned names."""
     names = []

@@ -44,8 +44,12 @@ def prepare_images(request: Request, console: Console) -> Request:
         known = {each: getattr(made[key], each) for each in ("dataset", "source", "workload", "arrays")}
         series[name] = replace(part, **known)
     prepared = replace(request, series=series) if series else _prepared(request, console)
+    larger = set[str]()
     for part in prepared.parts.values():  # fewer images may be left than were counted before they were decoded
         data_sets.check_last_batch(part.study, part.dataset)
+        larger.add(data_sets.describe_large_batches(part.study, part.dataset))
+    for line in sorted(larger - {""}):
+        console.print(line)
     return prepared
 
 

@@ -41,6 +41,7 @@ ONNX_NOT_COMPARED = (
     "is not compared with the model it was exported from, neither forward nor gradients nor updates: "
     "an .onnx file has no framework; to prove it, name the .keras file or the PyTorch code itself"
 )
+CHANNELS = (1, 3, 4)  # of pictures
 ONE_THREAD = Placement("cpu", 1, {})
 
 
@@ -107,6 +108,7 @@ class Importer:
             return accept(replace(imported, origin=origin), path)
         except ImportRefused as error:
             hint = NEIGHBOURS if self.alone and any(name in str(error) for name in ABSENT) else ""
+            hint += _describe_order(study.input_shape)
             raise BadInput(f"{option}: {error}{hint}{offer}, which is compared with nothing") from error
         except NetworkError as error:
             raise BadInput(str(error)) from error
@@ -150,16 +152,28 @@ class Importer:
             raise BadInput(f"{option}: could not be traced: {lines[-1] if lines else f'exit code {done.returncode}'}")
 
 
+def _describe_order(shape: tuple[int, ...] | None) -> str:
+    """Return a hint where a given shape looks like (channels, rows, columns), PyTorch's order; "" elsewhere."""
+    if shape is None or shape[0] not in CHANNELS or shape[2] in CHANNELS:
+        return ""
+    channels, *size = shape
+    return f"; --input-shape is ROWS COLUMNS CHANNELS: is it {' '.join(map(str, (*size, channels)))}?"
+
+
 def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Imported:
     """Return the study's workload, with what its source brings. Raises BadInput."""
     if is_code(study.workload):
         return importer.import_model(study, dataset)
+    path, weights = Path(study.workload), Path(study.workload.partition(":")[0])
+    if weights.suffix in WEIGHTS_OF:
+        raise BadInput(f"--workload {weights}: holds weights, not a network{_offer_import(WEIGHTS_OF[weights.suffix])}")
     for key, option in (("from_framework", "--from"), ("input_shape", "--input-shape")):
         if getattr(study, key) is not None:
-            raise BadInput(f"{option}: is for a model in code, --workload FILE.py:FUNCTION; leave it out")
-    path = Path(study.workload)
-    if path.suffix in WEIGHTS_OF:
-        raise BadInput(f"--workload {path}: holds weights, not a network{_offer_import(WEIGHTS_OF[path.suffix])}")
+            names = own_code.list_defined(path) if path.suffix == ".py" else []
+            given = f"; {path} defines {', '.join(names)}" if names else "; leave it out"
+            raise BadInput(
+                f"{option}: is for a model in code, --workload {path if names else 'FILE.py'}:FUNCTION{given}"
+            )
     if path.suffix != ".py" and not is_source(study.workload):
         need_known("workload", study.workload, WORKLOADS)
     try:

@@ -409,6 +409,8 @@ def test_an_imported_network_is_said_to_be_the_users_model_in_each_framework_and
     (line,) = [each for each in told(*proven).findings if each.startswith("The imported network ")]
     workload = proven[0].spec.task.workload
     assert line == f"The imported network {workload} is your model: PyTorch {apart}; MXNet {apart}."
+    disturbed = [replace(each, status=Status.CONTENDED, reason="others") for each in proven]
+    assert line in told(*disturbed).findings, "what others took changes no number of the proof"
     assert not any("imported" in each for each in told(speedy("pytorch", 8, 100)).findings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pets_archive
 import pytest
 from conftest import PROJECT
 from pictured import QUIET, a_folder, noise
+from rich.console import Console
 
 from runner.request import cli, inputs, own_data
 from runner.request.parser import BadInput, run_parser
@@ -95,8 +97,11 @@ def test_a_batch_larger_than_the_images_left_is_refused_if_the_last_is_dropped(s
         f"dataset = './photos'\nworkload = 'tiny'\nbatch_sizes = [4, 18]\n{''.join(parts) if series else ''}"
     )
     words = ("--study", study, "--framework", "numpy", "--skip-unreadable", "--results", tmp_path / "results")
-    kept = own_data.prepare_images(asked(*words, "--last-batch", "keep"), QUIET)
+    printed = io.StringIO()
+    kept = own_data.prepare_images(asked(*words, "--last-batch", "keep"), Console(file=printed, soft_wrap=True))
     assert {part.dataset.train_count for part in kept.parts.values()} == {16}
+    larger = "batch size 18 is larger than its 16 training images: an epoch is one batch of 16"
+    assert printed.getvalue().count(larger) == 1, "once for all series"
     request = asked(*words, "--last-batch", "drop")
     told = r"batch size 18 is larger than the training split of photos \(16 images\).*: nothing would be trained"
     with pytest.raises(BadInput, match=told):

@@ -101,6 +101,8 @@ def ask(tmp_path: Path, *words: object) -> cli.Request:
         ),
         ("--workload {file}:make_model --from mxnet", "unknown from framework 'mxnet'"),
         ("--workload {folder}/net.pt", "holds weights, not a network"),
+        ("--workload {folder}/net.pt:Net --from pytorch --input-shape 8 8 1", "net.pt: holds weights, not a network"),
+        ("--workload {file} --from pytorch", "model in code, --workload {file}:FUNCTION; {file} defines make_model"),
         ("--workload {folder}/net.pth", "--workload FILE.py:FUNCTION --from pytorch imports it for all frameworks"),
         ("--workload osu-cnn --from pytorch", "--from: is for a model in code"),
         ("--workload osu-cnn --input-shape 8 8 1", "--input-shape: is for a model in code"),
@@ -117,7 +119,7 @@ def test_what_cannot_be_imported_is_one_line_and_nothing_is_started(
     given = words.format(file=file, folder=tmp_path, plain=plain, keras=keras).split()
     assert main(["--framework", "pytorch", "--device", "cpu", "--results", str(results), *given]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert telling in line, line
+    assert telling.format(file=file) in line, line
     assert not results.exists()
 
 
@@ -201,6 +203,19 @@ def test_a_file_that_needs_its_neighbours_is_told_that_a_run_takes_it_without_th
     )
     with pytest.raises(parser.BadInput, match="No module named 'blocks'; a run copies that file alone"):
         ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
+
+
+def test_a_size_in_pytorchs_order_is_told_the_order(
+    file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = "the model (Net): fails on images of 32 x 3 x 32"
+    monkeypatch.setattr(Importer, "_run", lambda *values: write_trace(values[3], refused=failed))
+    words = ("--workload", f"{file}:make_model", "--dataset", "digits", "--input-shape")
+    with pytest.raises(parser.BadInput, match=r"--input-shape is ROWS COLUMNS CHANNELS: is it 32 32 3\?"):
+        ask(tmp_path, *words, 3, 32, 32)
+    with pytest.raises(parser.BadInput) as refused:
+        ask(tmp_path, *words, 32, 32, 3)
+    assert "ROWS COLUMNS CHANNELS" not in str(refused.value)
 
 
 def test_code_that_loads_a_file_next_to_it_is_kept_without_its_origin_which_no_run_could_make(
