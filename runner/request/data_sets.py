@@ -117,6 +117,15 @@ def find_data_dir(folder: Path | None) -> Path | None:
     return folder or (Path(variable) if variable else None)
 
 
+def refuse_data_dir(folder: Path | None, study: Study) -> None:
+    """Raises BadInput for a folder of published files where every data set is the user's own, named by its path."""
+    names = [part.dataset for part in study.parts.values()]
+    if folder is not None and all(map(is_path, names)):
+        raise BadInput(
+            f"--data-dir {folder}: is for published files, but --dataset {names[0]} is your own; leave it out"
+        )
+
+
 def need_files(folder: Path | None, dataset: Dataset) -> None:
     """Raises BadInput in a container image that was given none of the files that the data set has."""
     if dataset.files and description.IMAGE_VARIABLE in os.environ and not folder:
