@@ -11,7 +11,11 @@ if [ $# -lt 3 ]; then
 fi
 framework=$1 stable=$2 other=$3
 shift 3
+case " $* " in
+    *" --batch-size"*) ;;
+    *) set -- --batch-size 32 128 "$@" ;;
+esac
 cd "$(dirname "$0")/.."
 exec .venv/bin/python -m runner --framework "$framework@stable" "$framework@other" \
     --python "$framework@stable=$stable" --python "$framework@other=$other" \
-    --workload examples/my_cnn.py --dataset digits --batch-size 32 128 --epochs 3 --results results/two-builds "$@"
+    --workload examples/my_cnn.py --dataset digits --epochs 3 --results results/two-builds "$@"

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,10 @@ CHECKOUTS = "checkouts"
 # get.
 PACKAGES = ("requirements.txt", "runner/requirements.txt", "adapters/*/environment.toml")
 ENDED = (0, 1)  # exit codes of a run that measured what it could
+FOLDERS = ("--data-dir", "--adapters")  # options that always name a path
+NAMES_OR_PATHS = ("--study", "--workload", "--dataset")
+OF_FRAMEWORKS = ("--model", "--python")  # FRAMEWORK=PATH
+PATH = "PATH"  # in place of an option whose whole value is a path
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def parse_runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn
         raise BadInput(f"{min(given)}: not for compare, which stores its runs in folders below --into")
     sides = _sides(options.a, options.b, words, project)
     into = (options.into or INTO / f"{sides[0].name}-{sides[1].name}").resolve()
-    words = [_absolute(word) for word in words]
+    words = list(_make_absolute(words))
     request = cli.build_request(run_words.parse_args([*words, *sides[0].words, "--results", str(into)]), project)
     if request.study.blocks or request.elsewhere or request.per_node_type or request.shard:
         raise BadInput("--blocks, --ray, --shard: not for compare, which runs trials on this machine; leave it out")
@@ -145,11 +149,28 @@ def _commit(word: str, project: Project) -> str:
         ) from error
 
 
-def _absolute(word: str) -> str:
-    """Return the word with an existing path made absolute, because a commit's runs start in its own folder."""
-    name, equals, value = word.rpartition("=")
-    path, colon, function = value.partition(":")
-    return f"{name}{equals}{os.path.abspath(path)}{colon}{function}" if "/" in path and Path(path).exists() else word
+def _make_absolute(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words with the user's paths made absolute, because a commit's runs start in its own folder."""
+    option = ""
+    for word in words:
+        if word.startswith("-"):
+            option, equals, value = word.partition("=")
+            yield f"{option}={_absolute(option, value)}" if equals else word
+        else:
+            yield _absolute(option, word)
+
+
+def _absolute(option: str, value: str) -> str:
+    """Return the option's value with its path made absolute, if it names one that exists."""
+    if option in FOLDERS:
+        return os.path.abspath(value)
+    if option in OF_FRAMEWORKS:
+        framework, equals, value = value.partition("=")
+        return f"{framework}{equals}{_absolute(PATH, value)}"
+    path, colon, function = (value, "", "") if os.path.exists(value) else value.rpartition(":")
+    # No network, data set or study that comes with the project has a dot or a slash in its name.
+    named = option == PATH or (option in NAMES_OR_PATHS and ("/" in path or Path(path).suffix))
+    return f"{os.path.abspath(path)}{colon}{function}" if named and path and os.path.exists(path) else value
 
 
 def run(asked: RunsInTurn, console: Console) -> int:

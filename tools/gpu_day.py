@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,8 @@ class Day:
     def run(self, step: str, name: str, limit_s: float, *options: str | Path) -> int:
         """Run the runner with its results in the step's folder."""
         results = self.out / step / name
-        if self.quick:  # the last word on an option counts
-            options = (*options, *QUICK, *(() if "--blocks" in options else QUICK_EPOCHS))
+        if self.quick:
+            options = replace_options(options, (*QUICK, *(() if "--blocks" in options else QUICK_EPOCHS)))
         return self.command(
             step, name, limit_s, sys.executable, "-m", "runner", *self.framework, "--results", results, *options
         )
@@ -99,6 +99,16 @@ class Day:
         with (self.out / "day.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(f"{step} {name}: exit {code} in {seconds:.0f} s: {last}", flush=True)
+
+
+def replace_options(options: Sequence[str | Path], others: Sequence[str]) -> tuple[str | Path, ...]:
+    """Return the options with these others in place of their own values: a list option is given once."""
+    kept: list[str | Path] = []
+    replaced = False
+    for word in options:
+        replaced = word in others if str(word).startswith("--") else replaced
+        kept += () if replaced else (word,)
+    return (*kept, *others)
 
 
 def probe(day: Day) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import shlex
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, NoReturn
 
 ALIKE = 0.6  # of difflib's ratio
@@ -17,6 +20,12 @@ def suggest(word: str, names: Iterable[str]) -> str:
     """Return the end of a sentence that offers the closest name; empty if none is close."""
     close = difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)
     return f": did you mean {close[0]}?" if close else ""
+
+
+def _list_values(words: Sequence[str], place: int) -> list[str]:
+    """Return the values of the list option at this place."""
+    _, equals, value = words[place].partition("=")
+    return [value] if equals else list(takewhile(lambda word: not word.startswith("-"), words[place + 1 :]))
 
 
 class _Help(argparse.HelpFormatter):
@@ -41,6 +50,8 @@ class _HelpAll(argparse.Action):
 
 class CommandLine(argparse.ArgumentParser):
     """Ends the process with one line and exit code 2 if it cannot parse the arguments; no option is abbreviated.
+
+    A list option is given once. For any other option the last value counts.
 
     `others` are words that other parsers know: they are suggested, too. `usual` are the options that `--help` shows, in
     this order; the others are in `--help-all`. Without them `--help` shows all.
@@ -77,6 +88,22 @@ class CommandLine(argparse.ArgumentParser):
             kind = "option" if word.startswith("-") else "word"
             self.error(f"unknown {kind} {unknown[0]}{suggest(word, [*self.options(), *self.others])}")
         return options
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse a list option that is given twice: only its last values would count."""
+        words = list(sys.argv[1:] if args is None else args)
+        self._refuse_twice(list(takewhile(lambda word: word != "--", words)))
+        return super().parse_known_args(words, namespace)
+
+    def _refuse_twice(self, words: Sequence[str]) -> None:
+        for action in self._actions:
+            if action.nargs not in (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE):
+                continue
+            given = [place for place, word in enumerate(words) if word.partition("=")[0] in action.option_strings]
+            if len(given) > 1:
+                option = words[given[0]].partition("=")[0]
+                values = dict.fromkeys(value for place in given for value in _list_values(words, place))
+                self.error(f"{option} is given twice: name all after one: {shlex.join((option, *values))}")
 
     def options(self) -> Iterator[str]:
         """Yield the names of its options, and of its commands' options."""

@@ -273,8 +273,8 @@ class Study:
         return replace(self, batch_sizes=(1,), frameworks=("",), profiles=(DEFAULT,))
 
     def part(self, series: Series) -> Study:
-        """Return the series as a study without series."""
-        return replace(self, series=()).changed(**dict(series.changes))
+        """Return the series as a study without series. It keeps every key that it does not set itself."""
+        return replace(self, **{"series": (), **dict(series.changes)})
 
     @property
     def parts(self) -> dict[str, Study]:
@@ -282,8 +282,8 @@ class Study:
         return {each.name: self.part(each) for each in self.series} or {"": self}
 
     def changed(self, **changes: Any) -> Study:
-        """Return the study with some axes replaced. Another optimizer brings its default learning rate and weight decay
-        unless they are given.
+        """Return the study with some axes replaced, in every series without its own value. Another optimizer brings
+        its default learning rate and weight decay unless they are given.
         """
         if changes.get("optimizer", self.optimizer) != self.optimizer:
             changes = {"learning_rate": None, "weight_decay": None} | changes

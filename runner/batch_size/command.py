@@ -60,6 +60,7 @@ REFUSED = {
 }
 OF_THIS_COMMAND = {  # help of shared options that differs here
     "batch_sizes": "train these, too, with --then-train or --target-accuracy, e.g. 100 127 or 100,127",
+    "repeats": f"repeats of each training, with --then-train or --target-accuracy (default: {FEWEST})",
     "results": f"where results go (default: {BATCH_SIZE_RESULTS})",
     "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
 }
@@ -81,12 +82,15 @@ def build_request(arguments: Sequence[str], project: Project) -> tuple[Request, 
     sizes, options.batch_sizes = tuple(options.batch_sizes or ()), [options.in_use]
     options.results = options.results or BATCH_SIZE_RESULTS
     window_s = STEPS_WINDOW_S if options.window_s is None else options.window_s
-    if options.repeats is None and (options.then_train or options.target_accuracy is not None):
+    repeated = options.repeats is not None
+    if not repeated and (options.then_train or options.target_accuracy is not None):
         options.repeats = FEWEST
     asked = options.in_use, sizes, options.target_accuracy, options.then_train, options.global_batch
     question = Question(answers, *asked, window_s)
     if question.sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
+    if repeated and not question.trains:
+        raise BadInput("--repeat: repeats of trainings; add --then-train or --target-accuracy, or leave it out")
     if options.devices not in (None, 1):  # as a plan: what is refused leaves no results folder
         refuse_devices(cli.build_request(argparse.Namespace(**{**vars(options), "plan": True}), project), question)
     return cli.build_request(options, project), question

@@ -127,6 +127,7 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     """Return the checked request of these options. Raises BadInput."""
     project = add_adapters(project, options.adapters)
     study = _with_repeats(build_study(options), options.until_stable)
+    data_sets.refuse_data_dir(options.data_dir, study)
     isolation, gpus = _isolation(options.isolation), description.list_gpus()
     ray = getattr(options, "ray", None)  # an option of `python -m runner` only
     models = own_code.parse_models(options.models, project)

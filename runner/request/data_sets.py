@@ -138,6 +138,15 @@ def need_given_files(folder: Path, dataset: Dataset) -> None:
         raise DataError(f"data file {missing[0]} is missing: put it there, or {given} to download it")
 
 
+def refuse_data_dir(folder: Path | None, study: Study) -> None:
+    """Raises BadInput for a folder of published files where every data set is the user's own, named by its path."""
+    names = [part.dataset for part in study.parts.values()]
+    if folder is not None and all(map(is_path, names)):
+        raise BadInput(
+            f"--data-dir {folder}: is for published files, but --dataset {names[0]} is your own; leave it out"
+        )
+
+
 def need_files(folder: Path | None, dataset: Dataset) -> None:
     """Raises BadInput in a container image that was given none of the files that the data set has."""
     if dataset.files and description.IMAGE_VARIABLE in os.environ and not folder:

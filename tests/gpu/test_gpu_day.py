@@ -11,6 +11,8 @@ import pytest
 from conftest import PROJECT, ROOT
 
 from runner.environments.definition import read
+from runner.request.parser import run_parser
+from tools import gpu_day
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +28,28 @@ def test_a_rehearsed_day_measures_checks_and_packs(tmp_path: Path) -> None:
     assert lines[0]["exit"] == 0, (tmp_path / "one" / "osu-cnn.log").read_text()
     assert len(list(tmp_path.glob("one/osu-cnn/trials/*/result.json"))) == 2
     assert (tmp_path / "one.tar.xz").stat().st_size < 2**20 * 15
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_runner_takes_the_options_of_every_step(
+    quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rehearsal's values come in place of a step's own."""
+    commands: list[list[str]] = []
+
+    def keep(day: gpu_day.Day, step: str, name: str, limit_s: float, *words: object) -> int:
+        commands.append(list(map(str, words[3:])))
+        return 0
+
+    monkeypatch.setattr(gpu_day.Day, "command", keep)
+    day = gpu_day.Day(tmp_path, ["--framework", "pytorch", "--device", "cpu"], quick, lambda: 60.0)
+    for step in ("one", "gate", "study", "several", "tuned", "neighbours"):
+        gpu_day.STEPS[step](day)
+    asked = [run_parser().parse_args(words) for words in commands]
+    assert len(asked) == (7 if quick else 8)
+    if quick:
+        assert {str(each.batch_sizes) for each in asked} == {"[32, 256]", "None"}, "None for blocks"
+        assert {each.workload for each in asked} == {"tiny"} and {each.repeats for each in asked} == {1}
 
 
 def test_a_card_s_probe_writes_what_the_stand_in_answers(

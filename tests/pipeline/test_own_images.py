@@ -75,10 +75,10 @@ def cached(photos: Path) -> list[Path]:
     return [path for path in (photos.parent / "results" / "cache").glob("*") if path.is_dir()]
 
 
-def asked(tmp_path: Path, *more: object, framework: str = "numpy") -> tuple[object, ...]:
+def asked(tmp_path: Path, *more: object, framework: str = "numpy", batch_size: int = 10) -> tuple[object, ...]:
     (tmp_path / "my_cnn.py").write_text(NETWORK)
     return (
-        "--framework", framework, "--device", "cpu", "--batch-size", 10, "--epochs", 6, "--window", 0.3,
+        "--framework", framework, "--device", "cpu", "--batch-size", batch_size, "--epochs", 6, "--window", 0.3,
         "--isolation", "here", "--workload", tmp_path / "my_cnn.py", "--results", tmp_path / "results", *more,
     )  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_the_users_own_cats_and_dogs_are_trained_on_twice_an_epoch_and_tested_wi
 ) -> None:
     archive = pets_archive.write(tmp_path / "data", count=1002, size=(24, 24))
     more = ("--dataset", "cats-dogs", "--data-dir", archive, "--augment", "zoom-copy", "--test-all", "--epochs", 2)
-    done = run_in(forgetful, *asked(tmp_path, *more, "--batch-size", 64))
+    done = run_in(forgetful, *asked(tmp_path, *more, batch_size=64))
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
     assert (source["train"], source["test"], source["rows"], source["skipped"]) == (2400, 404, 24, 0), done.stderr

@@ -245,7 +245,7 @@ def test_a_killed_worker_does_not_take_the_others_with_it(tmp_path: Path, forget
 
 
 def test_ctrl_c_leaves_no_worker_and_loses_no_finished_trial(tmp_path: Path, lean: Path) -> None:
-    arguments = (*NUMPY, "--batch-size", 256, 512, "--epochs", 3, "--window", 2, "--results", tmp_path)
+    arguments = (*NUMPY[:-4], "--batch-size", 256, 512, "--epochs", 3, "--window", 2, "--results", tmp_path)
     runner = start_runner(*arguments, project=lean)
     until = time.monotonic() + 120
     while not trial_folders(tmp_path):
@@ -327,7 +327,7 @@ def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tm
     """The neighbour goes when the first attempt has been reported as contended."""
     neighbour = busy_neighbour()
     try:
-        asked = (*NUMPY, "--epochs", 1, "--threads", 1, "--window", 1, "--retry", "contended", "--results", tmp_path)
+        asked = (*NUMPY, "--epochs", 1, "--threads", 1, "--window", 1, "--results", tmp_path)
         runner = start_runner(*asked, project=lean)
         printed = ""
         assert runner.stdout

@@ -35,6 +35,7 @@ BAD = {
     "blocks of steps": (["--blocks", "127,128,129"], "--blocks: not for batch-size"),
     "updates of several batches": (["--accumulate", "8", "--plan"], "--accumulate: not for batch-size"),
     "sizes that nothing trains": (["--batch-size", "128"], "add --then-train or --target-accuracy"),
+    "repeats of what is not trained": (["--repeat", "9"], "--repeat: repeats of trainings; add --then-train"),
     "unknown option": (["--largest"], "--largest"),
 }
 
@@ -143,7 +144,7 @@ class Adapter(adapter.Adapter):
         return np.full(len(order), 2.3, np.float32)
 """
     )
-    words = (*REFEREE, "--framework", "numpy", "idle", "--adapters", adapters, "--answer", "fastest")
+    words = (*REFEREE[2:], "--framework", "numpy", "idle", "--adapters", adapters, "--answer", "fastest")
     request, question = command.build_request([*map(str, words), "--results", str(results)], PROJECT)
     file, printed = command.AnswersFile(request, question, command.find_bound(request)), io.StringIO()
     for name, speed in (("idle", 5e6), ("numpy", 5e3)):
@@ -164,7 +165,7 @@ def test_all_frameworks_are_asked_and_stand_in_one_table(tmp_path: Path, forgetf
     """The conformance suite asks the real ones for their noise."""
     adapters, results = tmp_path / "adapters", tmp_path / "results"
     add_framework(adapters, "again", label='"again"')
-    asked = (*REFEREE, "--framework", "numpy", "again", "--adapters", adapters, "--answer", "noise-scale")
+    asked = (*REFEREE[2:], "--framework", "numpy", "again", "--adapters", adapters, "--answer", "noise-scale")
     done = run_in(forgetful, "batch-size", *asked, "--epochs", 1, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     stored = json.loads((results / "batch-size.json").read_text())
@@ -194,7 +195,7 @@ def plain(tmp_path: Path) -> tuple[object, ...]:
     (adapters / "plain" / "adapter.py").write_text((ROOT / "tests" / "own_numpy.py").read_text())
     (adapters / "plain" / "data_parallel.py").write_text(DATA_PARALLEL)
     (tmp_path / "net.py").write_text(OWN_MODEL)
-    return (*REFEREE, "--framework", "plain", "--adapters", adapters, "--answer", "fastest", "noise-scale")
+    return (*REFEREE[2:], "--framework", "plain", "--adapters", adapters, "--answer", "fastest", "noise-scale")
 
 
 def test_own_code_gets_its_answers_its_checks_and_the_word_that_it_is_compared_with_nothing(

@@ -27,23 +27,12 @@ from workloads.records.check_name import CheckName
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 
-WORDS = (
-    "--framework",
-    "numpy",
-    "--isolation",
-    "here",
-    "--workload",
-    "tiny",
-    "--dataset",
-    "digits-64",
-    "--device",
-    "cpu",
-)
+WORDS = ("--isolation", "here", "--workload", "tiny", "--dataset", "digits-64", "--device", "cpu")
 IMAGES = 64
 
 
-def asked(tmp_path: Path, *words: str) -> tuple[Request, Question]:
-    return command.build_request([*WORDS, *words, "--results", str(tmp_path)], PROJECT)
+def asked(tmp_path: Path, *words: str, frameworks: Sequence[str] = ("numpy",)) -> tuple[Request, Question]:
+    return command.build_request(["--framework", *frameworks, *WORDS, *words, "--results", str(tmp_path)], PROJECT)
 
 
 def largest(batch_size: int | None) -> Largest:
@@ -156,8 +145,8 @@ def test_the_forecast_of_the_trainings_is_an_upper_bound(tmp_path: Path, words: 
     """Two frameworks find other sizes for every answer, and one more each within the noise scale."""
     if not (adapters := tmp_path / "adapters").exists():
         add_framework(adapters, "again", label='"again"')
-    columns = ("--framework", "numpy", "again", "--adapters", str(adapters), "--plan")
-    request, question = asked(tmp_path, *columns, *words)
+    columns = ("--adapters", str(adapters), "--plan")
+    request, question = asked(tmp_path, *columns, *words, frameworks=("numpy", "again"))
     shown = io.StringIO()
     command.print_plan(request, question, Console(file=shown, width=300))
     assert f": up to {most} trials, " in shown.getvalue(), shown.getvalue()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from copied import git
@@ -57,6 +59,57 @@ def test_two_builds_are_two_sides_of_their_framework_alone(project: Project, tmp
     asked = compare.parse_runs_in_turn([first, second, "--workload", "tiny", "--dataset", "digits-64"], project)
     assert asked.sides[1].words == ("--python", second, "--framework", "numpy")
     assert [side.name for side in asked.sides] == [f"a-{Path(sys.executable).parents[1].name}", "b-other"]
+
+
+NETWORK = """\
+from workloads.layers import Dense, Flatten
+from workloads.spec import Workload
+
+NET = Workload(name="net", summary="s", input_shape=(8, 8, 1), layers=(Flatten("flat"), Dense("out", 10)))
+"""
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--workload", "net.py"),
+        ("--workload", "./net.py"),
+        ("--dataset", "mine.npz"),
+        ("--study", "mine.toml"),
+        ("--data-dir", "data"),
+        ("--data-dir", "not-there"),
+    ],
+)
+def test_files_of_the_users_folder_are_found_by_runs_that_start_elsewhere(
+    project: Project, tmp_path: Path, option: str, value: str, joined: bool
+) -> None:
+    (tmp_path / "net.py").write_text(NETWORK)
+    (tmp_path / "mine.toml").write_text("epochs = 1\n")
+    images, labels = np.zeros((20, 8, 8, 1), np.uint8), np.arange(20) % 10
+    np.savez(tmp_path / "mine.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    for name in ("data", "tiny", "digits-64", "quick"):  # a folder does not replace what comes with the project
+        (tmp_path / name).mkdir()
+    usual = {"--study": "quick", "--workload": "tiny", "--dataset": "digits-64", option: value}
+    words = [word for each in usual.items() for word in (["=".join(each)] if joined else each)]
+    asked = compare.parse_runs_in_turn(
+        ["first", "second", "--framework", "numpy", "--device", "cpu", "--batch-size", "4", *words], project
+    )
+    found = {**usual, option: os.path.abspath(value)}
+    assert asked.words[6:] == tuple(word for each in found.items() for word in (["=".join(each)] if joined else each))
+
+
+def test_the_path_of_a_framework_is_made_absolute_behind_its_name(tmp_path: Path) -> None:
+    for name in ("net=1.py", "python"):
+        (tmp_path / name).touch()
+    words = ["--model", "pytorch=net=1.py:make", "--python", "pytorch@new=python", "--python=mxnet=not-there"]
+    made = [
+        *("--model", f"pytorch={tmp_path}/net=1.py:make", "--python", f"pytorch@new={tmp_path}/python"),
+        "--python=mxnet=not-there",
+    ]
+    assert list(compare._make_absolute([*words, "--workload", "net=1.py"])) == [
+        *made, "--workload", f"{tmp_path}/net=1.py",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

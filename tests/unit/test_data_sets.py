@@ -121,6 +121,13 @@ def test_the_archive_is_decoded_for_a_plan_as_for_the_run(workload: str, shape: 
     assert request.source is not None and request.source.content
 
 
+@pytest.mark.parametrize("dataset", ["./photos", "mine.npz"])
+def test_a_folder_of_published_files_is_refused_beside_images_of_ones_own(tmp_path: Path, dataset: str) -> None:
+    said = rf"^--data-dir {tmp_path}: is for published files, but --dataset {dataset} is your own; leave it out$"
+    with pytest.raises(BadInput, match=said):
+        asked("--framework", "numpy", "--dataset", dataset, "--data-dir", tmp_path)
+
+
 def test_a_folder_of_ones_own_leaves_nothing_over_and_a_missing_archive_says_what_to_fetch(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"--test-all: data set \./photos has no images left over"):
         asked("--dataset", "./photos", "--test-all")

@@ -83,6 +83,13 @@ def test_a_command_with_a_slip_is_offered_the_one_that_was_meant(
     assert f"unknown word {word}: did you mean {meant}?" in capsys.readouterr().err
 
 
+def test_a_list_option_given_twice_ends_a_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(REPORTS, ["RESULTS", "--format", "md", "--format", "csv"]) == 2
+    said = capsys.readouterr().err
+    assert "--format is given twice: name all after one: --format md csv (see python -m reports --help)" in said
+    assert said.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_every_parser_of_the_product_is_that_one_and_is_tried_here() -> None:
     assert made_in("ArgumentParser") == set()

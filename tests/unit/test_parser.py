@@ -98,6 +98,39 @@ def test_some_of_the_batch_sizes_that_series_have_of_their_own_can_be_asked_for(
         asked(tmp_path, "--batch-size", "16,64")
 
 
+def test_a_rate_that_is_asked_for_holds_for_every_series_whatever_its_optimizer() -> None:
+    for name, value in (("learning_rate", 0.5), ("epochs", 3)):
+        words = ["--study", "memory-cpu", f"--{name.replace('_', '-')}", str(value)]
+        parts = build_study(run_parser().parse_args(words)).parts
+        assert {part.optimizer for part in parts.values()} == {"sgd", "momentum", "adam"}
+        assert {getattr(part, name) for part in parts.values()} == {value}
+    with pytest.raises(BadInput, match="series adam: weight_decay: adam has none") as refused:
+        build_study(run_parser().parse_args(["--study", "memory-cpu", "--weight-decay", "0.1"]))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "together"),
+    [
+        ("--framework pytorch --framework mxnet", "--framework pytorch mxnet"),
+        ("--batch-size=4,8 --epochs 1 --batch-size 8 16 --plan", "--batch-size 4,8 8 16"),
+        ("--series adam --series sgd", "--series adam sgd"),
+        ("--blocks 7,8,9 --blocks=15,16,17", "--blocks 7,8,9 15,16,17"),
+        ("--retry failed --retry failed timeout", "--retry failed timeout"),
+    ],
+)
+def test_a_list_option_given_twice_is_refused_with_all_its_values(words: str, together: str) -> None:
+    said = f"{together.split()[0]} is given twice: name all after one: {together} (see python -m runner --help)"
+    with pytest.raises(BadInput, match=f"^{re.escape(said)}$"):
+        run_parser().parse_args(words.split())
+
+
+def test_of_an_option_with_one_value_the_last_one_counts_and_models_add_up() -> None:
+    words = "--node a --node b --results c --results d --model pytorch=a.py:f --model mxnet=b.py:f"
+    options = run_parser().parse_args(words.split())
+    assert (options.node, str(options.results)) == ("b", "d") and len(options.models) == 2
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -285,9 +285,20 @@ def test_each_series_is_the_study_with_its_own_keys(tmp_path: Path) -> None:
     assert (plain.optimizer, plain.learning_rate, plain.epochs, plain.series) == ("sgd", 0.05, 3, ())
     assert (wide.optimizer, wide.learning_rate, wide.batch_sizes) == ("momentum", 0.2, (2, 4))
     assert study.changed(epochs=5).parts["wide"].epochs == 5, "what no series has is changed in all"
-    study = read(written(tmp_path, "learning_rate = 0.2", *SERIES, 'optimizer = "adam"'))
-    assert study.parts["wide"].optimizer_spec.learning_rate == 0.001
     assert Study("s").parts == {"": Study("s")}
+
+
+def test_a_rate_and_a_decay_of_the_study_hold_for_a_series_with_an_optimizer_of_its_own(tmp_path: Path) -> None:
+    own = (*SERIES, 'optimizer = "adam"')
+    rates = {name: part.optimizer_spec.learning_rate for name, part in read(written(tmp_path, *own)).parts.items()}
+    assert rates == {"plain": 0.05, "wide": 0.001}, "Adam's own: nothing was given"
+    study = read(written(tmp_path, "learning_rate = 0.2", *own))
+    assert study.parts["wide"].optimizer_spec.learning_rate == 0.2
+    assert study.changed(learning_rate=0.5).parts["wide"].optimizer_spec.learning_rate == 0.5
+    study = read(written(tmp_path, 'optimizer = "adamw"', "weight_decay = 0.2", *SERIES))
+    assert study.parts["plain"].optimizer_spec.weight_decay == 0.2
+    with pytest.raises(StudyError, match="series wide: weight_decay: adam has none; sgd, momentum"):
+        read(written(tmp_path, "weight_decay = 0.2", *own))
 
 
 @pytest.mark.parametrize(
