@@ -15,6 +15,7 @@ if __name__ == "__main__":
 
     parser.show_help(sys.argv[1:])  # before the imports below, which take longer than the help itself
 
+import os
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -201,14 +202,17 @@ def make_report(request: cli.Request, console: Console) -> int:
     """Make the report and return its exit code. An image has no reports, and a shard makes none, since others may be
     running: they are made from the stored files.
     """
-    command = [sys.executable, "-m", "reports", str(request.results.resolve())]
+    # As it was given, since pages name it; with ./ it is no command of reports.
+    results = str(request.results) if request.results.is_absolute() else f"./{request.results}"
+    command = [sys.executable, "-P", "-m", "reports", results]
     if request.shard:
         console.print(f"shard {request.shard} is done; the report on all shards: python -m reports {request.results}")
         return 0
     if not (request.project.root / "reports").is_dir():
         console.print(f"measured; make the report outside the image: python -m reports {request.results}")
         return 0
-    return EXIT_FAILED if owned.run(command, cwd=request.project.root).returncode else 0
+    code = os.environ | {"PYTHONPATH": str(request.project.root)}
+    return EXIT_FAILED if owned.run(command, env=code).returncode else 0
 
 
 if __name__ == "__main__":

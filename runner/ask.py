@@ -138,7 +138,7 @@ def answer_once(job: Job, folder: Path, launcher: Launcher | None) -> Events:
         ended = ask(job, folder, launcher)
         if events := _finished(folder):
             return events
-    raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
+    raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder.parent.name}/{folder.name}/{LOG_FILE})")
 
 
 def _read(folder: Path) -> Events:

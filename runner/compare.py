@@ -195,8 +195,10 @@ def run(asked: RunsInTurn, console: Console) -> int:
                 return code if code > 0 else KILLED
             codes.append(code)
     folders = [str(asked.into / side.name) for side in asked.sides]
-    command = [sys.executable, "-m", "reports", "compare", *folders, "--out", str(asked.into / "compare")]
-    compared = owned.run(command, cwd=project.root).returncode
+    names = [f"./{side.name}" for side in asked.sides]  # pages show them: the folders above are the user's
+    command = [sys.executable, "-P", "-m", "reports", "compare", *names, "--out", "compare"]
+    environment = os.environ | {"PYTHONPATH": str(project.root)}
+    compared = owned.run(command, cwd=asked.into, env=environment).returncode
     console.print(f"to fail on a regression: python -m reports compare {' '.join(folders)} --fail-on-regression 5%")
     return max(*codes, compared)
 

@@ -162,7 +162,7 @@ class MemoryWorker:
             counts = read_accounts(folder)
         if batch_size in counts:
             return counts[batch_size]
-        return {"reason": f"the memory worker: {self.ended[name]} (log: {folder / LOG_FILE})"}
+        return {"reason": f"the memory worker: {self.ended[name]} (log: {ROOMS[Kind.MEMORY]}/{name}/{LOG_FILE})"}
 
     @staticmethod
     def _job(spec: TrialSpec) -> Job:

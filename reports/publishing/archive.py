@@ -8,8 +8,9 @@ read are in its job.json. Files that no report reads are not published either, w
 
 No file holds environment variables, except those that can change a figure, or the name of the host. A log is free text.
 It may name a home directory, as a traceback does, and a host, as TensorFlow does if it finds no GPU. Both are replaced
-in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay byte for byte, because figures and ids are
-computed from them again. Files that name a home directory are reported.
+in it, `/home/NAME` by `~`, and the host by `HOST`; a node of a cluster has done so before its log arrived. All other
+files stay byte for byte, because figures and ids are computed from them again. Files that name a home directory, or the
+host of a cluster's node as older results do, are reported.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from workloads.unpacking import extract_member
 
 from .. import load
 from ..load import ReportError, Stored
-from .cleaning import contains_names, remove_names
+from .cleaning import contains_names, names_host, remove_names
 
 ARCHIVE, CHECKSUMS = "results.tar.xz", "SHA256SUMS"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
@@ -49,7 +50,6 @@ TRIAL_FILES = (
     BLOCKS_FILE,
 )  # fmt: skip
 OF_OTHER_GPU = re.compile(r"(driver_)?samples-gpu\d{1,2}\.csv")
-LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
 SHOWN = 80  # characters of a member's name
 NOT_READ = ("report", "jobs", files.CACHE_FOLDER)  # known, and left out without being reported
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by a digest of its content
@@ -97,7 +97,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
         for path in sorted(trial_dir.iterdir()):
             if _is_of_trial(path.name) and _is_plain(path):
                 content = path.read_bytes()
-                _write(into / trial_dir.name / path.name, remove_names(content) if path.name in LOGS else content)
+                _write(into / trial_dir.name / path.name, remove_names(content) if path.name in files.LOGS else content)
             else:
                 left_out.append(str(path))
     return left_out
@@ -128,6 +128,12 @@ def _is_plain(path: Path) -> bool:
 def find_files_naming_homes(folder: Path) -> list[str]:
     """List files of a copied folder that name a home directory, or seem to hold a secret."""
     return [str(path) for path in _files(folder) if contains_names(path.read_bytes())]
+
+
+def find_files_naming_hosts(folder: Path) -> list[str]:
+    """List results of a copied folder that contain the host name of a cluster's node."""
+    records = (path for path in _files(folder) if path.name in (files.RESULT_FILE, files.ATTEMPT_FILE))
+    return [str(path) for path in records if names_host(path.read_bytes())]
 
 
 def pack(folder: Path, archive: Path) -> None:

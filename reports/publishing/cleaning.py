@@ -7,22 +7,16 @@ for in URLs and in printed environments. Secrets in other forms are not found: w
 
 from __future__ import annotations
 
-import os
-import pwd
+import json
 import re
-import socket
-from collections.abc import Iterable
-from functools import cache
-from pathlib import PurePosixPath
+
+from workloads.own_names import NODE, find_own_homes, remove_own_names
 
 HOME = re.compile(
     rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])|(?i:\b[a-z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/)[^\\/\s\"':;,)\]]+)"
 )
 HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
-FIRST_PERSON = 1000  # user ids from here on are people's (UID_MIN of login.defs); others, and NOBODY, are programs'
-NOBODY = 65534
-SHORTEST_HOST = 3  # characters: a shorter name occurs within other words
-NO_NAMES = ("localhost", "host")
+NO_RESULT = re.compile(r"its node returned no result \d+ times: ([^\s:]+): (?:exit code|this user has no home)")
 
 SECRET = (
     rb"token|secret|passw(?:or)?d|passphrase|_pwd|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|credentials?|"
@@ -78,12 +72,7 @@ def remove_names(log: bytes) -> bytes:
     """Replace home folders by `~`, the host by `HOST`, secrets by `***`."""
     for pattern, replacement in SECRETS:
         log = pattern.sub(replacement, log)
-    log = HOME.sub(b"~", log)
-    if folders := find_own_homes():
-        log = folders.sub(b"~", log)
-    log = HOST.sub(rb"\1HOST", log)
-    names = find_own_hosts()
-    return names.sub(b"HOST", log) if names else log
+    return remove_own_names(HOST.sub(rb"\1HOST", HOME.sub(b"~", log)))
 
 
 def contains_names(content: bytes) -> bool:
@@ -96,27 +85,15 @@ def contains_names(content: bytes) -> bool:
     )
 
 
-@cache
-def find_own_homes() -> re.Pattern[bytes] | None:
-    """Pattern of the home folders of this user and of all other people on this machine; None if there is none."""
-    accounts = [entry.pw_dir for entry in pwd.getpwall() if FIRST_PERSON <= entry.pw_uid != NOBODY]
-    return _any_of(
-        path
-        for path in (os.environ.get("HOME", ""), *accounts)
-        if PurePosixPath(path).is_absolute() and len(PurePosixPath(path).parts) > 1
-    )
-
-
-@cache
-def find_own_hosts() -> re.Pattern[bytes] | None:
-    """Pattern of the names of this machine, with its domain and without."""
-    name = socket.gethostname()
-    names = {name, name.partition(".")[0], os.environ.get("HOSTNAME", "")}
-    return _any_of(each for each in names if len(each) >= SHORTEST_HOST and each.lower() not in NO_NAMES)
-
-
-def _any_of(words: Iterable[str]) -> re.Pattern[bytes] | None:
-    """Pattern of whole words and paths, the longest first; None without words."""
-    longest = sorted({word.rstrip("/") for word in words}, key=len, reverse=True)
-    texts = b"|".join(re.escape(word.encode("utf-8", "surrogateescape")) for word in longest)
-    return re.compile(rb"(?<![\w.-])(?:" + texts + rb")(?![\w-])") if longest else None
+def names_host(content: bytes) -> bool:
+    """True if a result or ATTEMPT_FILE contains the host name of a cluster's node, as those of older runs do."""
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):
+        return False  # an unreadable result is an obstacle of its own
+    if not isinstance(record, dict):
+        return False
+    machine, reason = record.get("machine"), record.get("reason")
+    named = [machine.get("node")] if isinstance(machine, dict) else []
+    named += NO_RESULT.findall(reason) if isinstance(reason, str) else []
+    return any(not NODE.fullmatch(str(each)) for each in named if each)

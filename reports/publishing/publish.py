@@ -125,6 +125,7 @@ def publish(
                 name = name or _name(copied.stored, into)
                 fresh = _place(copied, stage, into / name, replace, credit, packed if published else None)
                 warnings += published_index.write(into)
+                warnings += [f"published with a known fault: {each}" for each in copied.obstacles]
         except OSError as error:
             raise ReportError(
                 f"{into}: cannot be written: {error.strerror}; name another folder with --into"
@@ -190,6 +191,8 @@ def list_obstacles(stored: Stored, folder: Path) -> list[str]:
     """
     homes = archive.find_files_naming_homes(folder)
     named = count_obstacle("naming a home directory or what looks like a secret", homes, noun="file")
+    hosts = archive.find_files_naming_hosts(folder)
+    named += count_obstacle("naming the host of a cluster's node, which new runs do not store", hosts, noun="file")
     return [each.sentence for each in (*find_obstacles(stored, folder), *named)]
 
 

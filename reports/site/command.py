@@ -129,18 +129,19 @@ def _copy_publication(folder: Path, into: Path) -> None:
 
 
 def _write_report(results: Path, into: Path) -> Stored:
-    report = build.build_report([results])
-    export.write(report, into, ("html",))
+    """Write the report of a results folder, whose paths begin with its name: those above it are the user's."""
+    place = into.resolve()
+    with chdir(results.parent):
+        report = build.build_report([Path(results.name)])
+        export.write(report, place, ("html",))
     return report.stored
 
 
 def _write_submission(file: Path, into: Path) -> Stored:
     """Write the report of an archive, whose paths are the archive's."""
-    place = into.resolve()
     with temporary_folder("batchwise-") as stage:
         archive.unpack(file, stage / "unpacked").rename(stage / RESULTS)
-        with chdir(stage):
-            return _write_report(RESULTS, place)
+        return _write_report(stage / RESULTS, into)
 
 
 def _render(data: dict[str, object]) -> str:

@@ -72,6 +72,8 @@ def submit(results: Path, out: Path | None = None) -> tuple[Path, Submission, li
         seen = verify_submission(stage / f"packed{ENDING}")
         lines = seen.findings + [f"{path}: names a home directory or holds what looks like a secret"
                                  for path in archive.find_files_naming_homes(stage / RESULTS)]  # fmt: skip
+        lines += [f"{path}: names the host of a cluster's node, which new runs do not store"
+                  for path in archive.find_files_naming_hosts(stage / RESULTS)]  # fmt: skip
         if lines:
             more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
             raise ReportError(f"{results}: would be refused: {' '.join(lines[0].split())}{more}; run the trials again")

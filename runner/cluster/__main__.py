@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -32,6 +31,7 @@ from runner.setup import build_local_launcher, build_unavailable, choose_environ
 from runner.spare import Spare
 from runner.trial import MemoryWorker, format_now, run_trial
 from workloads import program
+from workloads.own_names import name_node
 from workloads.records.build import column_of
 from workloads.records.job import ROOMS, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -51,7 +51,7 @@ def main(work: Path) -> None:
     launchers = build_launchers(project, block.trials, gpu, spare)
     # Before the process is limited to its cores.
     machine = description.describe(project, *((gpu.uuid, [gpu]) if gpu else ("cpu", [])))
-    machine |= {"commit": block.commit, "node": platform.node()}
+    machine |= {"commit": block.commit, "node": name_node()}
     with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores, spare:
         os.sched_setaffinity(0, cores)
         machine |= doctor.measure_noise(cores, block.trials[0].window_s)

@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -26,9 +25,10 @@ from runner.input_files import INPUTS, place_file
 from runner.log import read_last_lines
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, TrialBlock
+from workloads.own_names import name_node, remove_own_names
 from workloads.program import build_environment
 from workloads.records import stored
-from workloads.records.files import LOG_FILE, settle, sync, without_nan, write_json
+from workloads.records.files import LOG_FILE, LOGS, settle, sync, without_nan, write_json
 from workloads.records.job import ID, ROOMS, InputFile, Kind
 from workloads.records.result import TrialResult
 from workloads.temporary import temporary_folder
@@ -47,7 +47,7 @@ def find_node_folder() -> Path:
     """Return the folder where this user's sweeps keep what the next one needs again. Raises BlockFailed."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if cache.startswith("~"):
-        raise BlockFailed(f"{platform.node()}: this user has no home directory: set XDG_CACHE_HOME to a folder")
+        raise BlockFailed(f"{name_node()}: this user has no home directory: set XDG_CACHE_HOME to a folder")
     return Path(cache) / "batchwise"
 
 
@@ -64,7 +64,7 @@ def build_project(root: Path) -> Project:
 
 def find_host_folder() -> Path:
     """Return the folder of this machine only, because many machines may share a home directory."""
-    return find_node_folder() / "hosts" / platform.node()
+    return find_node_folder() / "hosts" / name_node()
 
 
 def make_answers_folder(machine: dict[str, Any]) -> Path:
@@ -106,7 +106,8 @@ def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
             exit_code = process.wait()
         if exit_code:
             lines = [line for line in read_last_lines(work / LOG_FILE) if line.strip()]
-            raise BlockFailed(f"{platform.node()}: exit code {exit_code}: {lines[-1] if lines else 'no output'}")
+            last = remove_own_names(lines[-1].encode(errors="replace")).decode() if lines else "no output"
+            raise BlockFailed(f"{name_node()}: exit code {exit_code}: {last}")
 
 
 def bring(file: InputFile, host: Path, fetch: Fetch) -> None:
@@ -146,7 +147,7 @@ class Parcel:
 
     @staticmethod
     def pack(result: dict[str, Any], evidence: dict[str, Any], folder: Path, probe: Path) -> Parcel:
-        """Pack a trial's folder and its probe's.
+        """Pack a trial's folder and its probe's, with this machine's names removed from logs.
 
         Either may be missing: the trial was never begun, or the probe not run.
         """
@@ -154,7 +155,8 @@ class Parcel:
         with tarfile.open(fileobj=buffer, mode="w") as packed:
             for name, each in ((TRIAL, folder), (PROBE, probe)):
                 if each.is_dir():
-                    packed.add(each, name)
+                    packed.add(each, name, filter=_leave_out_logs)
+                    _add_logs(packed, each, name)
         content = buffer.getvalue()
         return Parcel(folder.name, probe.name, result, evidence, content, hashlib.sha256(content).hexdigest())
 
@@ -167,6 +169,20 @@ class Parcel:
         if result.spec.id != self.trial:
             raise Damaged(f"{self.trial}: its result belongs to {result.spec.id}")
         return result
+
+
+def _leave_out_logs(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if entry.name.partition("/")[2] in LOGS else entry
+
+
+def _add_logs(packed: tarfile.TarFile, folder: Path, name: str) -> None:
+    """Add the folder's logs without the names of this machine: the one that publishes them cannot know these."""
+    for path in (folder / log for log in LOGS):
+        if path.is_file():
+            content = remove_own_names(path.read_bytes())
+            entry = tarfile.TarInfo(f"{name}/{path.name}")
+            entry.size = len(content)
+            packed.addfile(entry, io.BytesIO(content))
 
 
 @contextmanager

@@ -24,11 +24,13 @@ from runner.machine import description
 from runner.project import Project
 from runner.request.block import TrialBlock
 from runner.request.parser import BadInput
+from workloads.own_names import name_node
 from workloads.records.job import InputFile
 
 CODE = ("workloads", "adapters", "runner")  # the parts of the project that a node needs
 LONGEST_NAME = 100
 WORDS = 200  # characters kept of a reason from Ray
+ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 class RayEngine:
@@ -85,6 +87,11 @@ class RayEngine:
         nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
         return [each for each in nodes if each["Alive"] and self.node_id in (None, each["NodeID"])]
 
+    def hosts(self) -> dict[str, str]:
+        """Return {name in results: host} of all nodes, the dead ones included."""
+        nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+        return {name_node(each["NodeManagerHostname"]): each["NodeManagerHostname"] for each in nodes}
+
     def node_types(self) -> dict[str, str]:
         """Return {type, as a folder's name: first node of that type} of the nodes that can run a block.
 
@@ -137,10 +144,12 @@ class RayEngine:
 
 
 def format_error(error: RayError) -> str:
-    """Return the error in one line, without Ray's traceback; for a BlockFailed only its own message."""
+    """Return the error in one line, without Ray's traceback and addresses; for a BlockFailed only its own message."""
     cause = getattr(error, "cause", None) or error
     first = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
-    return first if isinstance(cause, node.BlockFailed) else f"{type(cause).__name__}: {first[:WORDS]}"
+    if isinstance(cause, node.BlockFailed):
+        return first
+    return f"{type(cause).__name__}: {ADDRESS.sub('IP', first)[:WORDS]}"
 
 
 def make_folder_name(words: str) -> str:

@@ -21,6 +21,7 @@ from runner.request.plan import Plan
 from runner.session import Session
 from runner.setup import make_fresh_folder
 from runner.trial import TooLarge
+from workloads.own_names import NODE
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -53,6 +54,7 @@ class Sweep:
         self.left: dict[int, set[str]] = {}  # by the number of each block that is handed out: the ids still to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
+        self.announced: set[str] = set()  # names of nodes
         self.kept: dict[str, ExitStack] = {}  # by id: keeps a disturbed first attempt if the later ones measure nothing
 
     def run(self) -> list[TrialResult]:
@@ -123,6 +125,7 @@ class Sweep:
         del self.left[block.number]
         missing = tuple(spec for spec in block.trials if spec.id in left)
         why = arrived.reason or "its node ended without a result"
+        self.announce_node(why)
         again = []
         for spec in missing:
             self.lost[spec.id] += 1
@@ -137,6 +140,7 @@ class Sweep:
     def store(self, spec: TrialSpec, parcel: Parcel) -> None:
         """Store the trial in its folder, judged. Raises Damaged, OSError."""
         result = parcel.read_result()
+        self.announce_node(str(result.machine.get("node")))
         with node.arriving(parcel, self.results) as found:
             if node.PROBE in found:
                 node.keep_probe(found[node.PROBE], self.results, parcel.probe)
@@ -154,6 +158,13 @@ class Sweep:
             self.waiting.append(TrialBlock((spec,), self.commit))
         else:
             self.finish(spec, judged.wall_s)
+
+    def announce_node(self, told: str) -> None:
+        """Print the host of a node that is named here for the first time; results do not contain it."""
+        for name in set(NODE.findall(told)) - self.announced:
+            self.announced.add(name)
+            if host := self.engine.hosts().get(name):
+                self.console.print(f"{name} is the host {host}")
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:
         """Leave out the trial for a reason that this machine knows."""

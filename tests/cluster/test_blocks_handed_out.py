@@ -19,6 +19,8 @@ from runner.cluster import node
 from runner.cluster.node import Damaged, Parcel
 from runner.machine import locks
 from runner.request.block import TrialBlock, build_blocks
+from workloads.own_names import find_own_homes, find_own_hosts, name_node
+from workloads.records.files import LOGS
 from workloads.records.job import Draw, InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -68,6 +70,52 @@ def test_a_parcel_arrives_whole_in_its_place(tmp_path: Path) -> None:
     assert (node.probe_folder(results, SPEC.probe_id) / "events.jsonl").is_file()
     assert sent.read_result().reason == "made up"
     assert sorted(path.name for path in results.iterdir()) == ["probes", "trials"]
+
+
+def test_logs_of_a_node_arrive_without_its_host_and_its_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine that publishes them does not know these names."""
+    monkeypatch.setenv("HOME", "/cluster/people/ann")
+    monkeypatch.setattr("socket.gethostname", lambda: "node17.cluster.example.org")
+    find_own_homes.cache_clear()
+    find_own_hosts.cache_clear()
+    try:
+        folder, probe, results = tmp_path / "node" / SPEC.id, tmp_path / "node" / SPEC.probe_id, tmp_path / "results"
+        results.mkdir()
+        for each in (folder, probe):
+            each.mkdir(parents=True)
+            for log in LOGS:
+                (each / log).write_text("/cluster/people/ann/x.py on node17, node17.cluster.example.org\n")
+            (each / "events.jsonl").write_text("{}\n")
+        result = TrialResult(SPEC, Status.FAILED, "made up", "2026-11-25T00:00:00+00:00", 1.0)
+        with node.arriving(Parcel.pack(result.to_json(), {}, folder, probe), results) as found:
+            for each in found.values():
+                assert sorted(path.name for path in each.iterdir()) == sorted(["events.jsonl", *LOGS])
+                assert {(each / log).read_text() for log in LOGS} == {"~/x.py on HOST, HOST\n"}
+        assert len(found) == 2
+    finally:
+        find_own_homes.cache_clear()
+        find_own_hosts.cache_clear()
+
+
+def test_the_reason_of_a_block_that_failed_names_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "node17.cluster.example.org")
+    monkeypatch.setattr("socket.gethostname", lambda: "node17.cluster.example.org")
+    find_own_hosts.cache_clear()
+    try:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        (tmp_path / "runner").mkdir()
+        (tmp_path / "runner" / "__init__.py").touch()
+        (tmp_path / "runner" / "cluster.py").write_text("raise SystemExit('no GPU on node17')")
+        with pytest.raises(node.BlockFailed) as raised:
+            list(node.run(TrialBlock((SPEC,), None), tmp_path, lambda file: b""))
+        assert str(raised.value) == f"{name_node('node17.cluster.example.org')}: exit code 1: no GPU on HOST"
+        assert not list(tmp_path.rglob("*node17*")), "its folder there is in paths that logs name"
+        monkeypatch.setenv("XDG_CACHE_HOME", "")
+        monkeypatch.setattr("os.path.expanduser", lambda path: path)
+        with pytest.raises(node.BlockFailed, match=r"^node-[0-9a-f]{8}: this user has no home directory"):
+            node.find_node_folder()
+    finally:
+        find_own_hosts.cache_clear()
 
 
 @pytest.mark.parametrize("change", ["content", "name", "result", "path", "link"])

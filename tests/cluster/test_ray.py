@@ -16,6 +16,8 @@ from conftest import run_runner
 from copied import run_in
 from sweeps import LONG_S, begin, computed, ended_ok, measured, node_variables, none_outlives, stored, wait_for, workers
 
+from workloads.own_names import name_node
+
 ray = pytest.importorskip("ray", reason="Ray is not installed: requirements-ray.txt")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
@@ -63,12 +65,23 @@ def test_8_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_wer
     assert not list(results.glob(".arriving-*")) and not list((results / "trials").glob("*/*.part"))
     results_of = [json.loads(path.read_text()) for path in found.values()]
     assert {each["status"] for each in results_of} <= {"ok", "contended"}, printed
-    assert all(each["machine"]["node"] == os.uname().nodename for each in results_of)
+    host = os.uname().nodename
+    assert all(each["machine"]["node"] == name_node(host) for each in results_of)
+    assert f"{name_node(host)} is the host {host}\n" in printed
+    texts = [path.read_text(errors="replace") for path in results.rglob("*") if path.is_file()]
+    assert not [text for text in texts if f'"{host}"' in text or f"/{host}/" in text], "a file names the host"
     assert all(each["machine"]["noise_foreign_percent"] >= 0 for each in results_of)  # the nodes share its cores
     assert none_outlives(), "a trial outlives the sweep"
     home = tmp_path / "home"
     run_in(unreported, *STUDY, "--results", home)
     assert computed(home) == computed(results)
+
+
+def test_a_reason_from_ray_names_no_address() -> None:
+    from runner.cluster.ray_engine import format_error
+
+    died = ray.exceptions.NodeDiedError("Its node died. Node IP: 10.0.22.107, node ID: abc")
+    assert format_error(died) == "NodeDiedError: Its node died. Node IP: IP, node ID: abc"
 
 
 SMALL = (*sweeps.STUDY, "--batch-size", "16,32")

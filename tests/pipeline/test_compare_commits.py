@@ -30,4 +30,5 @@ def test_two_commits_are_measured_in_turn_by_their_own_code_and_compared(tmp_pat
     assert in_order == [commits[0], commits[1], commits[1], commits[0]]
     assert f"run 2 of 2: {commits[0]}" in done.stdout and "installing" not in done.stdout
     assert (tmp_path / "into" / "compare" / "compare.json").is_file()
+    assert all(str(tmp_path) not in path.read_text() for path in (tmp_path / "into" / "compare").glob("compare.*"))
     assert git(project, "status", "--porcelain") == ""

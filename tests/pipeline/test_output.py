@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import PATIENT, ROOT, TINY, by_cell
+from conftest import PATIENT, ROOT, TINY, by_cell, run_runner
 
 NUMPY = (
     *(*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here"),
@@ -83,3 +83,12 @@ def test_a_terminal_that_goes_ends_the_run_as_ctrl_c_does_but_for_nohup(
     assert os.waitstatus_to_exitcode(status) == (exit_code(tmp_path) if ignored else 130)
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     assert ignored or not by_cell(tmp_path)
+
+
+def test_the_report_of_a_run_names_its_folder_as_it_was_given(tmp_path: Path) -> None:
+    """No page holds the folders above it, which the user may not want to show."""
+    (tmp_path / "compare" / "trials" / "unfinished").mkdir(parents=True)  # also the name of a command of reports
+    done = run_runner(*NUMPY, "--results", "compare", cwd=tmp_path)
+    assert done.returncode == exit_code(tmp_path / "compare"), done.stdout + done.stderr
+    page = (tmp_path / "compare" / "report" / "report.html").read_text()
+    assert "compare/trials/unfinished" in page and str(tmp_path) not in page

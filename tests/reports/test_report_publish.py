@@ -31,7 +31,9 @@ from reports.publishing import index as published_index
 from reports.publishing.archive import CHECKSUMS
 from reports.publishing.citation import Credit
 from reports.publishing.publish import list_obstacles
+from workloads import own_names
 from workloads.catalogue import TINY
+from workloads.own_names import name_node
 from workloads.records import network
 from workloads.records.status import Status
 from workloads.unpacking import extract_all
@@ -649,8 +651,8 @@ def test_a_publication_of_before_days_of_publishing_were_stored_is_read(tmp_path
 def test_a_log_is_published_without_secrets_and_without_this_machines_people(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/data/users/ann")
     monkeypatch.setattr("socket.gethostname", lambda: "node17.cluster.example.org")
-    cleaning.find_own_homes.cache_clear()
-    cleaning.find_own_hosts.cache_clear()
+    own_names.find_own_homes.cache_clear()
+    own_names.find_own_hosts.cache_clear()
     try:
         log = (
             b"/data/users/ann/x.py /data/users/anna C:\\Users\\Bob\\x\nnode17 and node17.cluster.example.org, node170\n"
@@ -669,8 +671,36 @@ def test_a_log_is_published_without_secrets_and_without_this_machines_people(mon
         assert cleaning.remove_names(cleaning.remove_names(log)) == cleaning.remove_names(log)
         assert cleaning.contains_names(log) and not cleaning.contains_names(cleaning.remove_names(log))
     finally:
-        cleaning.find_own_homes.cache_clear()
-        cleaning.find_own_hosts.cache_clear()
+        own_names.find_own_homes.cache_clear()
+        own_names.find_own_hosts.cache_clear()
+
+
+@pytest.mark.parametrize("field", ["node", "reason"])
+def test_results_that_name_the_host_of_a_clusters_node_are_refused_and_anyway_warns(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str
+) -> None:
+    def name(host: str) -> None:
+        def change(data: dict[str, Any]) -> None:
+            lost = f"its node returned no result 3 times: {host}: exit code 1: killed"
+            data["machine"] |= {"node": host} if field == "node" else {}
+            data["reason"] = lost if field == "reason" else data["reason"]
+
+        edit(results, change)
+
+    def publish_into(folder: str, *options: str) -> tuple[int, str]:
+        code = publish.main([str(results), "--into", str(tmp_path / folder), "--author", AUTHOR, *options])
+        return code, capsys.readouterr().err
+
+    told = "1 file naming the host of a cluster's node, which new runs do not store (results/trials/pytorch-"
+    name(name_node("node17"))
+    assert not [each for each in found(results) if "naming the host" in each]
+    name("node17.cluster.example.org")
+    code, errors = publish_into("refused")
+    assert (code, errors.count("\n")) == (2, 1) and told in errors and "Run the trials again" in errors
+    assert not (tmp_path / "refused").exists()
+    code, errors = publish_into("anyway", "--anyway")
+    assert code == 0 and f"published with a known fault: {told}" in errors
+    assert "naming the host" in (tmp_path / "anyway" / NAME / "report.md").read_text()
 
 
 def test_a_publication_whose_files_are_other_ones_is_a_finding_of_the_check(

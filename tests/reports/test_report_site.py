@@ -171,6 +171,23 @@ def test_a_folder_that_may_not_be_read_is_named_in_one_line(
         assert capsys.readouterr().err.endswith("trials: cannot be read: Permission denied; check its permissions\n")
 
 
+def test_a_page_of_results_has_no_path_above_their_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = tmp_path / "home-of-ann"
+    for name in ("monday", "tuesday"):
+        store(user / "results" / name, trial("pytorch", 32))
+        (user / "results" / name / "trials" / "unfinished").mkdir()
+        unreadable = user / "results" / name / "trials" / "unreadable" / "result.json"
+        unreadable.parent.mkdir()
+        unreadable.write_text("{")
+    monkeypatch.chdir(user)
+    for given, out in (("results", "site"), (str(user / "results"), "deep/site")):
+        assert main(["site", given, "--out", out]) == 0
+        for name in ("monday", "tuesday"):
+            page = (user / out / name / "report.html").read_text()
+            assert f"{name}/trials/unfinished" in page and f"{name}/trials/unreadable/result.json" in page
+        assert not [path for path in Path(out).rglob("*") if path.is_file() and user.name.encode() in path.read_bytes()]
+
+
 def test_links_in_a_publication_are_not_copied_and_what_it_lacks_is_said(tmp_path: Path) -> None:
     given = publish(store(tmp_path / "mine", trial()), tmp_path / "published", Credit(["A"]), name="mine", anyway=True)
     (tmp_path / "secret").write_text("secret")

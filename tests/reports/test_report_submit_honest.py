@@ -24,6 +24,7 @@ from reports.submitting.labels import Label, find_file, read_labels, write_label
 from reports.submitting.verification import Submission, verify_results
 from tools import submission_rerun, verify_submission
 from tools.submission_rerun import explain_not_runnable, write_study
+from workloads.own_names import name_node
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.stored import read_result
 from workloads.study_file import parse_study
@@ -274,6 +275,19 @@ def test_nodes_of_a_cluster_that_booted_at_once_are_machines_of_their_own(
             (trial / name).write_text(json.dumps(data))
     found = [line for line in verify_results(seal(results)).findings if "cpu_model differs" in line]
     assert bool(found) == refused
+
+
+def test_results_that_name_the_host_of_a_clusters_node_are_not_packed(base: Path, tmp_path: Path) -> None:
+    results = shutil.copytree(base, tmp_path / "results")
+    out, trial = tmp_path / "out.tar.xz", min(results.glob("trials/*"))
+    for node, code in (("node17.cluster.example.org", 2), (name_node("node17.cluster.example.org"), 0)):
+        for path in (trial / "result.json", trial / "attempt.json"):
+            data = json.loads(path.read_text())
+            data["machine"] |= {"node": node}
+            path.write_text(json.dumps(data))
+        ran = run("submit", results, "--out", out)
+        assert ran.returncode == code, ran.stderr
+        assert ("names the host of a cluster's node" in ran.stderr) == (code == 2) == (not out.exists())
 
 
 def test_a_folder_that_takes_no_labels_is_named_before_anything_is_checked(

@@ -534,6 +534,9 @@ class LosingEngine:
     def slots(self) -> int:
         return 1
 
+    def hosts(self) -> dict[str, str]:
+        return {}
+
     def submit(self, block: TrialBlock) -> None:
         self.blocks.append(block)
 

@@ -17,6 +17,7 @@ from runner.cluster.node import Parcel
 from runner.cluster.sweep import Over, Sweep
 from runner.gate.judge import Gate
 from runner.request.block import TrialBlock
+from workloads.own_names import name_node
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -35,6 +36,9 @@ class Node:
     def slots(self) -> int:
         return 1
 
+    def hosts(self) -> dict[str, str]:
+        return {name_node("node17"): "node17"}
+
     def submit(self, block: TrialBlock) -> None:
         self.arriving.extend((block, self.run(spec)) for spec in block.trials)
         self.arriving.append((block, Over()))
@@ -47,7 +51,8 @@ class Node:
         folder.mkdir(parents=True)
         (folder / "samples.csv").write_text(f"of {self.ran[name]}")
         reason = None if status is OK else f"attempt {self.ran[name]}"
-        result = TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0)
+        machine = {"node": name_node("node17")}
+        result = TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, machine=machine)
         return Parcel.pack(result.to_json(), {}, folder, self.folder / spec.probe_id)
 
     def arrival(self) -> tuple[TrialBlock, Parcel | Over]:
@@ -126,3 +131,11 @@ def test_an_attempt_that_was_put_aside_is_not_judged_with_the_trials_that_arrive
     monkeypatch.setattr(Gate, "judge", judge)
     found, _ = swept(tmp_path, {"numpy": (FAILED, OK), "pytorch": (OK,)}, FAILED)
     assert [(each.status, each.reason) for each in found] == [(OK, "one of 2")] * 2
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_nodes_host_is_printed_once_and_not_stored(tmp_path: Path) -> None:
+    _, printed = swept(tmp_path, {"numpy": (OK,), "pytorch": (OK,)})
+    assert printed.count("node17") == 1 and f"{name_node('node17')} is the host node17\n" in printed
+    stored = [path.read_text() for path in (tmp_path / "results").rglob("result.json")]
+    assert len(stored) == 2 and "node17" not in "".join(stored)

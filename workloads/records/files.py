@@ -27,6 +27,7 @@ METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
 COMPILED_FOLDER = "compiled"  # what a framework compiles, in the trial's folder, while its worker runs
 SAMPLER_LOG_FILE = "sampler.txt"  # the sampler's error output; none if it is empty
+LOGS = (LOG_FILE, SAMPLER_LOG_FILE)  # free text
 RESULT_FILE = "result.json"
 ATTEMPT_FILE = "attempt.json"  # the runner's own knowledge of a trial, for a result that is rebuilt from its files
 UNREADABLE_FILE = "result-unreadable-{number}.json"  # an unreadable result that was replaced
