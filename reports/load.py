@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from workloads.records import files as numbered
+from workloads.records import job
+from workloads.records.batch_answers import ANSWERS_FILE
 from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
@@ -22,6 +24,7 @@ from .frameworks import FrameworkNames, read_names
 TRIALS, BLOCKS = "trials", attempts.BLOCKS
 ROOMS = (TRIALS, ATTEMPTS)
 OF_JOBS = (*ROOMS, BLOCKS)
+OF_SEARCHES = job.ROOMS[job.Kind.STEPS], job.ROOMS[job.Kind.NOISE]
 
 
 class ReportError(Exception):
@@ -121,10 +124,18 @@ def _trials(folder: Path) -> Iterator[list[AttemptResult]]:
     except OSError as error:
         raise ReportError(f"{error.filename}: cannot be listed: {error.strerror}; check its permissions") from error
     if not has_results(folder):
+        if not newest and _is_unfinished_search(folder):
+            again = "run the same batch-size command again to continue"
+            raise ReportError(f"{folder}: the search has no answer yet; {again}")
         state = f"{format_count(len(newest), 'trial')} without a result" if newest else "it has no trials"
         raise ReportError(f"{folder / TRIALS}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
     for name in sorted({*newest, *earlier}):
         yield [*earlier.get(name, []), *([attempts.read(newest[name])] if name in newest else [])]
+
+
+def _is_unfinished_search(folder: Path) -> bool:
+    """True if `python -m runner batch-size` made trials here, but stored no answer."""
+    return not (folder / ANSWERS_FILE).is_file() and any(_folders(folder / room) for room in OF_SEARCHES)
 
 
 def _processes(room: Path) -> Iterator[list[AttemptResult]]:

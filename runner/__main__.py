@@ -87,11 +87,10 @@ def run_command(arguments: list[str], project: Project, console: Console) -> int
     if request.study.blocks:
         request = blocks.check_request(request, options)
     away.check(request)
-    if request.plan_only and request.study.blocks:
-        blocks.plan(own_data.prepare_images(request, console), console)
-        return 0
     if request.plan_only:
-        show.print_plan(own_data.prepare_images(request, console), console)
+        print_plan = blocks.plan if request.study.blocks else show.print_plan
+        print_plan(own_data.prepare_images(request, console), console)
+        show.print_held(request, console)
         return 0
     if request.per_node_type and not request.node:
         return away.run_per_type(request, arguments, away.find_types(request), console)
@@ -109,6 +108,7 @@ def run_named_command(name: str, arguments: list[str], project: Project, console
     request, question = batch_size.build_request(arguments, project)
     if request.plan_only:
         batch_size.print_plan(request, question, console)
+        show.print_held(request, console)
         return 0
     with lock_request(request, ANSWERS_FILE) as request:
         answered = batch_size.run(request, question, train_cells, console)
@@ -121,9 +121,8 @@ def lock_request(request: cli.Request, *files: str, elsewhere: bool = False) -> 
     request with a spare sampler. Raises InUse, and CannotGoOn in place of an OSError if that folder has gone.
     """
     placement, shard = request.placement, request.shard
-    others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
     with (
-        nullcontext() if elsewhere else locks.device(placement.device, list_cores(placement), others),
+        nullcontext() if elsewhere else locks.device(placement.device, list_cores(placement), request.other_gpus),
         locks.folder(request.results, placement.device, *files, shard=(shard.number, shard.count) if shard else None),
         Spare() as spare,
     ):

@@ -107,9 +107,12 @@ def format_row(result: TrialResult, attempt: int = 1) -> str:
         f"{_cell(result, registry.SPEED, 0):>10}{usage:>9}{memory:>12}"
         f"{_cell(result, registry.ACCURACY, 1):>12}{result.wall_s:>8.1f}"
     )
-    behind = [f"attempt {attempt}"] if attempt > 1 else []
-    behind += [] if result.status == Status.OK else [str(result.reason)]
-    return "  ".join([line, *behind])
+    return "  ".join([line, *([f"attempt {attempt}"] if attempt > 1 else []), *list_reason(result)])
+
+
+def list_reason(result: TrialResult) -> list[str]:
+    """Return what the end of a trial's row says: the reason of one that is not ok, nothing for an ok one."""
+    return [] if result.status == Status.OK else [str(result.reason)]
 
 
 def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
@@ -122,6 +125,7 @@ def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
 
 
 STAYS = "its earlier contended result stays; this attempt is kept in"
+NEW = "these are then new trials"
 KEPT = "their speed, usage, energy, power and times are withheld, their accuracy, losses and memory are shown"
 
 
@@ -144,12 +148,12 @@ def suggest_help(spec: TrialSpec, retried: bool) -> list[str]:
     """Return what helps, depending on the trial's device and whether disturbed trials are tried again at once."""
     at_once = [] if retried else ["--retry contended (tries again at once)"]
     if spec.placement.device != "cpu":
-        return ["stop the other processes on the GPU (nvidia-smi lists them)", "another --device", *at_once]
+        return ["stop the other processes on the GPU (nvidia-smi lists them)", f"another --device ({NEW})", *at_once]
     means = ["stop other work on the CPU"]
     if "OMP_WAIT_POLICY" not in spec.placement.variables:
-        means.append("OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep)")
+        means.append(f"OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep; {NEW})")
     if spec.placement.threads > 1:
-        means.append(f"fewer --threads than {spec.placement.threads} (a core is left to others)")
+        means.append(f"fewer --threads than {spec.placement.threads} (a core is left to others; {NEW})")
     return [*means, *at_once]
 
 

@@ -16,6 +16,8 @@ from runner import progress, rebuild
 from runner.environments import definition
 from runner.environments.definition import Environment
 from runner.gate.probes import lacks_evidence
+from runner.launch import list_cores
+from runner.machine import locks
 from runner.machine.description import IMAGE_VARIABLE, count_cores, list_deciding_variables
 from runner.progress import NAME_WIDTH, format_duration
 from runner.project import Project
@@ -199,6 +201,15 @@ def print_plan(request: Request, console: Console) -> None:
         console.print(f"then single repeats until stable, at most {request.until_stable} in all")
 
 
+def print_held(request: Request, console: Console) -> None:
+    """Print a line if other runs hold cores or GPUs that this one needs on this machine."""
+    placement = request.placement
+    gpus = [] if placement.device == "cpu" else [placement.device, *request.other_gpus]
+    held = [] if request.elsewhere else locks.describe_held([] if gpus else list_cores(placement), gpus)
+    if held:
+        console.print(f"{'; '.join(held)}; a run would be refused now")
+
+
 def _accumulated(request: Request) -> Iterator[str]:
     """Yield a line for each series whose updates have several batches, or are made on several devices."""
     for name, part in request.parts.items():
@@ -219,7 +230,8 @@ def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
             yield series + memory.describe_line(framework, lines[spec.memory_id])
         elif framework not in unknown:
             unknown.append(framework)
-            yield f"{framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
+            needed = f"needs {FEWEST_TO_LEAVE_ONE_OUT} measured batch sizes"
+            yield f"{framework}: peak memory not estimated ({needed}); the run does not need it"
 
 
 def _prefix(series: str) -> str:

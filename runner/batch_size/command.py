@@ -194,7 +194,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     prove_searches(list(steps.specs.values()), request, launchers, console)
     with SearchDisplay(console, expected) as display:
         for framework in request.frameworks:
-            _search(Search(framework, steps, bound, console, display.tried), question, file, display)
+            _search(Search(framework, steps, bound, console, display.tried, display.advice), question, file, display)
         if NOISE_SCALE in question.answers:
             display.begin("all", NOISE_SCALE)
             trials = build_plan(request, installed, range(1), written).trials

@@ -14,7 +14,7 @@ from runner.batch_size.noise import PROBES
 from runner.batch_size.searches import MOST, count_largest
 from runner.estimate import estimate_s
 from runner.machine.counters import PackageEnergy
-from runner.progress import build_live_columns, format_duration
+from runner.progress import Advice, build_live_columns, format_duration
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from runner.request.plan import build_plan
@@ -22,6 +22,8 @@ from runner.setup import collect_installations
 from workloads.noise_scale import SMALL_BATCH
 from workloads.records.batch_answers import LIMIT_NAMES, Limit
 from workloads.records.job import ON_DEMAND, Passes, TrialSpec
+from workloads.records.status import Status
+from workloads.words import format_count
 
 LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE = "largest", "fastest", "least-energy", "noise-scale"
 ANSWERS = (LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE)
@@ -161,7 +163,7 @@ def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]
     )
     seconds = sizes * sum(plan.estimates_s.values())
     yield (
-        f"then every framework trains {where}: up to {sizes * len(plan.trials)} trials, "
+        f"then every framework trains {where}: up to {format_count(sizes * len(plan.trials), 'trial')}, "
         f"about {format_duration(seconds)}",
         seconds,
     )
@@ -184,6 +186,7 @@ class SearchDisplay(Progress):
         """Start the display; outside a terminal nothing is shown."""
         super().__init__(*build_live_columns(), console=console, disable=not console.is_terminal)
         self.ahead = {(each.framework, each.answer): each for each in expected}
+        self.advice = Advice(console, (Status.CONTENDED,))  # the searches try disturbed trials again at once
         self.current: Expected | None = None
         self.made = self.of_current = 0  # trials
         self.expected_s = self.measured_s = 0.0  # of the searches that have ended

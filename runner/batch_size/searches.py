@@ -17,6 +17,7 @@ from runner.batch_size.memory_limit import MEASURED, attempts, find_peak_bytes, 
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.trained import ENERGIES
 from runner.launch import Unavailable
+from runner.progress import Advice, list_reason
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from workloads.records import figures
@@ -41,12 +42,14 @@ class Search:
         bound: Bound,
         console: Console,
         tried: Callable[[], None] = lambda: None,
+        advice: Advice | None = None,
     ) -> None:
         """Set up the searches.
 
-        `steps` are trials of all frameworks, within the bound; `tried` is called for each trial.
+        `steps` are trials of all frameworks, within the bound; `tried` is called for each trial. `advice` is given
+        after the first disturbed one.
         """
-        self.framework, self.console, self.tried = framework, console, tried
+        self.framework, self.console, self.tried, self.advice = framework, console, tried, advice
         self.steps = replace(steps, show=self.show)
         self.bound = bound
         self.fitting: Largest | None = None  # once it was searched for
@@ -60,13 +63,15 @@ class Search:
         """
         self.tried()
         if result.spec.placement != self.steps.specs[self.framework].placement:
-            self.console.print(f"{format_line(result, None)}, with the limit lifted")
+            self.console.print(format_line(result, None, "with the limit lifted"))
             return
         self.results.append(result)
         peak = find_peak_bytes(result, folder, self.bound.limit) if result.status in MEASURED else None
         if peak is not None:
             self.peaks.setdefault(result.spec.cell.batch_size, []).append(peak)
         self.console.print(format_line(result, peak))
+        if self.advice is not None:
+            self.advice.give(result)
 
     @property
     def version(self) -> str | None:
@@ -184,11 +189,11 @@ def explain_no_counter(result: TrialResult) -> str:
     return next((reason for reason in reasons if reason), "no energy counter on this device")
 
 
-def format_line(result: TrialResult, peak: int | None) -> str:
-    """Return the line shown for a trial as it ends."""
+def format_line(result: TrialResult, peak: int | None, *remarks: str) -> str:
+    """Return the line shown for a trial as it ends; the reason of one that is not ok comes last, as in a run's rows."""
     cell = result.spec.cell
     speed = None if is_withheld(result, figures.SPEED) else result.first_known(figures.SPEED)
     parts = [f"  {cell.framework} batch {cell.batch_size:,}: {result.status}"]
     parts += [f"{speed:,.0f} images/s"] if speed is not None else []
     parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []
-    return ", ".join(parts)
+    return "  ".join([", ".join([*parts, *remarks]), *list_reason(result)])

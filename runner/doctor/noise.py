@@ -6,7 +6,6 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,14 +117,7 @@ def check_throttling(calibration: LoopTimes | None) -> Finding:
 
 def check_other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
     """Check for other runs of this suite on these cores or GPUs; GPUs are given by UUID."""
-    busy = []
-    for device, used in [("cpu", [core]) for core in cores] + [(uuid, []) for uuid in gpus]:
-        try:
-            with ExitStack() as stack:
-                stack.enter_context(locks.device(device, used))
-        except locks.InUse as error:
-            busy.append(str(error).partition(";")[0])
-    if busy:
+    if busy := locks.describe_held(cores, gpus):
         return Finding("other runs", State.WARNING, "; ".join(busy), "wait for them, then run doctor again")
     return Finding("other runs", State.OK, "none visible from here")
 

@@ -18,8 +18,9 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -79,10 +80,58 @@ def device(device: str, cores: Sequence[int], others: Sequence[str] = ()) -> Ite
             for uuid in (device, *others):
                 stack.enter_context(_name(f"device-{uuid}", f"GPU {uuid}", "name another --device"))
         else:
-            for core in cores:
-                advice = "run this one on other cores (taskset --cpu-list, --threads)"
-                stack.enter_context(_name(f"core-{core}", f"core {core}", advice))
+            _take_cores(stack, cores)
         yield
+
+
+def _take_cores(stack: ExitStack, cores: Sequence[int]) -> None:
+    """Hold these cores. Raises InUse, which names every core of this machine that other runs hold."""
+    advice = "run this one on other cores (taskset --cpu-list, --threads)"
+    try:
+        for core in cores:
+            stack.enter_context(_name(f"core-{core}", f"core {core}", advice))
+    except InUse:
+        stack.close()  # the cores taken so far are not another run's
+        usable = {*cores, *list_usable_cores()}
+        held = _find_held_cores(usable)
+        if held.keys().isdisjoint(cores):  # that run has just ended
+            raise
+        wait = "wait for them" if len({*held.values()}) > 1 else "wait for it"
+        what_to_do = f"{wait} or {advice}" if usable - held.keys() else wait
+        raise InUse("; ".join([*_describe_cores(held), what_to_do])) from None
+
+
+def list_usable_cores() -> set[int]:
+    """Return the cores of this machine, or of this container, whichever of them this process is bound to."""
+    try:
+        return os.sched_getaffinity(1)
+    except OSError:  # process 1 is not visible
+        return os.sched_getaffinity(0)
+
+
+def describe_held(cores: Iterable[int], gpus: Iterable[str]) -> list[str]:
+    """Return a clause for each run that holds some of these cores, and one for each GPU, by UUID, that a run holds."""
+    holders = {uuid: _holder(_address(f"device-{uuid}")) for uuid in gpus}
+    held = [f"GPU {uuid} is in use by another run{run}" for uuid, run in holders.items() if run is not None]
+    return [*_describe_cores(_find_held_cores(cores)), *held]
+
+
+def _find_held_cores(cores: Iterable[int]) -> dict[int, str]:
+    """Return {core: its run, as `_holder`} of those that a run holds."""
+    holders = {core: _holder(_address(f"core-{core}")) for core in sorted(cores)}
+    return {core: run for core, run in holders.items() if run is not None}
+
+
+def _describe_cores(held: dict[int, str]) -> list[str]:
+    """Return "cores 0-3, 6 are in use by another run (process 1234)" for each run."""
+    clauses = []
+    for run in dict.fromkeys(held.values()):
+        cores = [core for core, each in held.items() if each == run]
+        rows = [[core for _, core in row] for _, row in groupby(enumerate(cores), lambda pair: pair[1] - pair[0])]
+        listed = ", ".join(f"{row[0]}-{row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows)
+        subject = f"cores {listed} are" if len(cores) > 1 else f"core {listed} is"
+        clauses.append(f"{subject} in use by another run{run}")
+    return clauses
 
 
 @contextmanager
@@ -178,7 +227,7 @@ def _name(name: str, what: str, advice: str) -> Iterator[None]:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise InUse(f"{what} is in use by another run{_holder(address)}; wait for it or {advice}") from error
+            raise InUse(f"{what} is in use by another run{_holder(address) or ''}; wait for it or {advice}") from error
         held.listen(ASKED)
         yield
 
@@ -190,14 +239,16 @@ def _address(name: str) -> str:
     return f"\0batchwise{space}-{name}"
 
 
-def _holder(address: str) -> str:
-    """Return " (process 1234)", the listener that the kernel names; empty if unknown, as in another container."""
+def _holder(address: str) -> str | None:
+    """Return " (process 1234)", the listener that the kernel names; empty if unknown, as in another container. None if
+    nobody holds the name.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
         try:
             asking.connect(address)
             credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        except OSError:  # it has ended by now, or too many have asked
-            return ""
+        except OSError as error:  # it has ended by now, or too many have asked
+            return None if error.errno == errno.ECONNREFUSED else ""
     pid: int = struct.unpack("3i", credentials)[0]
     return f" (process {pid})" if pid else ""

@@ -87,6 +87,11 @@ class Request:
         """True if its trials run on other machines."""
         return self.ray is not None
 
+    @property
+    def other_gpus(self) -> list[str]:
+        """UUIDs of the GPUs that its trials use besides their first."""
+        return sorted({uuid for part in self.parts.values() for uuid in part.placement.others})
+
     @cached_property
     def paces(self) -> Paces:
         """Paces of its results folder's trials and, if it runs here, of this machine's trials below RESULTS."""

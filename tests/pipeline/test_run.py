@@ -379,9 +379,14 @@ def test_two_runs_do_not_write_into_one_results_folder(tmp_path: Path) -> None:
     first = start_runner(*NUMPY, *ENDLESS, "--results", tmp_path)
     worker_of(first, "numpy")
     done = run_runner(*NUMPY, "--results", tmp_path)
+    search = ("batch-size", *TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here")
+    plans = [run_runner(*words, "--plan", "--results", tmp_path / "2") for words in (NUMPY, search)]
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=30)
     assert done.returncode == 2 and "in use by another run" in done.stderr
+    for plan in plans:
+        held = [line for line in plan.stdout.splitlines() if f"in use by another run (process {first.pid})" in line]
+        assert plan.returncode == 0 and len(held) == 1 and held[0].endswith("; a run would be refused now"), plan
 
 
 def test_terminal_shows_the_time_left(tmp_path: Path, lean: Path) -> None:
@@ -412,6 +417,8 @@ def test_plan_runs_nothing_and_tells_the_estimate(tmp_path: Path) -> None:
     count = 27 * len(REAL_FRAMEWORKS)  # nine batch sizes, three repeats
     assert len(re.findall(r"batch +\d+  repeat", done.stdout)) == count
     assert re.search(rf"{count} trials to run, about \d+ (h|min)", done.stdout)
+    memory = "peak memory not estimated (needs 4 measured batch sizes); the run does not need it"
+    assert done.stdout.count(memory) == len(REAL_FRAMEWORKS), "nobody has to measure four"
     assert not (tmp_path / "results").exists()
 
 

@@ -79,6 +79,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     empty, running, occupied = tmp_path / "empty", tmp_path / "running", tmp_path / "file"
     empty.mkdir()
     (running / "trials" / "mxnet-cpu").mkdir(parents=True)
+    (tmp_path / "search" / "steps" / "pytorch-cpu-1").mkdir(parents=True)
     occupied.write_text("")
     broken = edited(tmp_path / "broken", dict.clear).parents[2]
     good = store(tmp_path / "good", trial())
@@ -86,6 +87,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
         ((tmp_path / "absent",), "no such folder"),
         ((empty,), "no result.json found"),
         ((running,), "1 trial without a result"),
+        ((tmp_path / "search",), "search: the search has no answer yet; run the same batch-size command again"),
         ((occupied,), "no such folder"),
         ((broken,), "none of the 1 results can be read"),
         ((good, "--out", occupied), "cannot be written"),

@@ -15,6 +15,7 @@ from conftest import make_spec
 from rich.console import Console
 
 from runner.batch_size.largest import Bound
+from runner.batch_size.question import SearchDisplay
 from runner.batch_size.searches import MOST, Search
 from runner.batch_size.steps import StepTrials
 from runner.launch import Unavailable
@@ -104,6 +105,17 @@ def test_a_trial_that_neighbours_disturbed_is_made_again() -> None:
     assert answer.batch_size == 32 and not trials.contended
 
 
+def test_a_disturbed_trial_says_why_in_its_row_and_the_first_one_says_what_helps() -> None:
+    trials, shown = MadeUp(saturating, contended=[32, 32, 64]), io.StringIO()
+    console = Console(file=shown, width=300)
+    Search("numpy", cast(StepTrials, trials), BOUND, console, advice=SearchDisplay(console, []).advice).fastest()
+    lines = shown.getvalue().splitlines()
+    disturbed = [place for place, line in enumerate(lines) if "contended" in line]
+    assert len(disturbed) == 3 and all(lines[place].endswith("  others took 40 % of the cores") for place in disturbed)
+    (help_place,) = [place for place, line in enumerate(lines) if "What helps: " in line]
+    assert help_place == disturbed[0] + 1 and "--retry" not in lines[help_place], "they are tried again at once"
+
+
 def test_a_size_whose_repeats_neighbours_disturbed_for_a_while_is_still_the_answer() -> None:
     calls: Counter[int] = Counter()
 
@@ -165,6 +177,9 @@ def test_a_trial_with_the_limit_lifted_does_not_count_as_memory_under_it() -> No
     asked.show(replace(lifted, spec=replace(lifted.spec, placement=placement)), Path())
     assert asked.results == [] and asked.memory() == ()
     assert "with the limit lifted" in shown.getvalue()
+    failed = replace(lifted, spec=replace(lifted.spec, placement=placement), status=Status.FAILED, reason="killed")
+    asked.show(failed, Path())
+    assert shown.getvalue().endswith("with the limit lifted  killed\n")
 
 
 def cliff(batch_size: int) -> dict[str, float]:

@@ -140,6 +140,13 @@ def test_a_found_size_that_is_not_trained_is_named_with_its_reason(tmp_path: Pat
     assert "numpy: fastest: no batch size was found, so none is trained for it" in printed
 
 
+def test_a_forecast_of_one_training_is_one_trial(tmp_path: Path) -> None:
+    request, question = asked(tmp_path, "--answer", "fastest", "--plan")
+    shown = io.StringIO()
+    command.print_plan(request, question, Console(file=shown, width=300))
+    assert ": up to 1 trial, about " in shown.getvalue(), shown.getvalue()
+
+
 @for_each("words, most", [((), 8), (("--then-train", "--in-use", "4", "--batch-size", "5"), 60)])
 def test_the_forecast_of_the_trainings_is_an_upper_bound(tmp_path: Path, words: Sequence[str], most: int) -> None:
     """Two frameworks find other sizes for every answer, and one more each within the noise scale."""

@@ -59,6 +59,26 @@ def test_a_core_or_gpu_that_another_process_holds_is_refused_with_the_process_an
             pass
 
 
+def test_every_core_that_other_runs_hold_is_named_at_once_and_others_are_advised_only_while_one_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(locks, "list_usable_cores", lambda: {0, 1, 2, 3, 4, 9})
+    with another_run("locks.device('cpu', [1, 2, 3, 9])") as run, another_run("locks.device('cpu', [0])") as other:
+        first = f"core 0 is in use by another run (process {other.pid})"
+        told = f"{first}; cores 1-3, 9 are in use by another run (process {run.pid}); wait for them"
+        with pytest.raises(InUse, match=rf"^{re.escape(told)} or run this one on other cores \(taskset.*--threads\)$"):
+            ExitStack().enter_context(locks.device("cpu", [4, 3]))
+        with locks.device("cpu", [4]):  # as it was
+            pass
+    monkeypatch.setattr(locks, "list_usable_cores", lambda: {0, 1})
+    with another_run("locks.device('cpu', [0, 1])") as run:
+        told = f"cores 0, 1 are in use by another run (process {run.pid}); wait for it"
+        for asked in ([0], [1]):
+            with pytest.raises(InUse, match=rf"^{re.escape(told)}$"):
+                ExitStack().enter_context(locks.device("cpu", asked))
+        assert locks.describe_held([0, 7], [GPU]) == [f"core 0 is in use by another run (process {run.pid})"]
+
+
 def test_what_a_refused_run_had_got_by_then_is_free_again() -> None:
     with another_run("locks.device('cpu', [4])"):
         with pytest.raises(InUse):

@@ -16,8 +16,9 @@ from workloads.records.status import HARMLESS, Status
 
 GPU = make_spec(device="GPU-0")
 PASSIVE = make_spec(variables={"OMP_WAIT_POLICY": "PASSIVE"})
-END, SLEEP = "stop other work on the CPU", "OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep)"
-FEWER, AT_ONCE = "fewer --threads than 2 (a core is left to others)", "--retry contended (tries again at once)"
+NEW = "these are then new trials"  # for these are conditions
+END, SLEEP = "stop other work on the CPU", f"OMP_WAIT_POLICY=PASSIVE before the command (waiting threads sleep; {NEW})"
+FEWER, AT_ONCE = f"fewer --threads than 2 (a core is left to others; {NEW})", "--retry contended (tries again at once)"
 
 
 def result(status: Status, spec: TrialSpec = PASSIVE) -> TrialResult:
@@ -30,7 +31,7 @@ def result(status: Status, spec: TrialSpec = PASSIVE) -> TrialResult:
         (make_spec(), False, [END, SLEEP, FEWER, AT_ONCE]),
         (make_spec(threads=1), True, [END, SLEEP]),
         (PASSIVE, False, [END, FEWER, AT_ONCE]),
-        (GPU, True, ["stop the other processes on the GPU (nvidia-smi lists them)", "another --device"]),
+        (GPU, True, ["stop the other processes on the GPU (nvidia-smi lists them)", f"another --device ({NEW})"]),
     ],
 )
 def test_what_helps_is_what_the_trial_does_not_have_yet(spec: TrialSpec, retried: bool, means: list[str]) -> None:
