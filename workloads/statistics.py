@@ -52,6 +52,11 @@ def decide(low: float, high: float, *, margin: tuple[float, float] | None = None
     return Verdict.WITHIN if margin and bottom <= low and high <= top else Verdict.UNDECIDED
 
 
+def is_significant(p: float) -> bool:
+    """True if chance explains so little that a difference is stated; NaN is no test."""
+    return p <= ERROR
+
+
 def judge(found: tuple[float, float, float], p: float, margin: float = 0.0) -> Verdict:
     """Judge a (value, low, high): by the value's sign if p allows it, otherwise by the interval and +- `margin`.
 

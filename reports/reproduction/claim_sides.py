@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from workloads.statistics import (
-    ERROR,
     LEAST_SPREAD,
     Estimate,
     Verdict,
@@ -19,6 +18,7 @@ from workloads.statistics import (
     cut_interval,
     decide,
     estimate_mean,
+    is_significant,
 )
 
 from ..order import Point, Points
@@ -30,7 +30,7 @@ Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values of
 
 
 @dataclass(frozen=True)
-class Difference(Point):
+class MeanDifference(Point):
     """The mean difference of two sides; `estimate` is that of its repeats, None for one repeat or exact figures."""
 
     estimate: Estimate | None = None
@@ -47,15 +47,15 @@ def correct(verdicts: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
 
 
 def _overrule(verdict: ClaimVerdict, p: float, tests: int) -> ClaimVerdict:
-    if not verdict.p <= ERROR < p:
+    if is_significant(p) or not is_significant(verdict.p):
         return verdict
     return ClaimVerdict(Outcome.UNCERTAIN, f"{verdict.why}, corrected p {p:.2g}", p, tests)
 
 
-def subtract_exact(pairs: Pairs) -> Difference:
+def subtract_exact(pairs: Pairs) -> MeanDifference:
     """Return the mean difference of figures that count as exact."""
     mean = math.fsum(a.value - b.value for a, b in pairs.values()) / len(pairs)
-    return Difference(mean, mean, mean, 0)
+    return MeanDifference(mean, mean, mean, 0)
 
 
 def judge_sides(
@@ -63,7 +63,7 @@ def judge_sides(
     framework: str,
     a: Points,
     b: Points,
-    subtract: Callable[[Pairs], Difference | None] = subtract_exact,
+    subtract: Callable[[Pairs], MeanDifference | None] = subtract_exact,
     contrast: Callable[[int, int], Estimate | None] = lambda *_: None,
 ) -> ClaimVerdict:
     """Test a claim that compares two metrics.
@@ -104,7 +104,7 @@ def are_above(effects: Sequence[Estimate], text: str) -> ClaimVerdict:
     """Test if the first value of each pair is above the second, by the paired effects of `estimate_effect`."""
     places = [decide(*effect.interval) for effect in effects]
     p_below = min((each.p_apart for each in effects if decide(*each.interval) is Verdict.WORSE), default=1.0)
-    if len(effects) * p_below <= ERROR:  # any of the pairs can fail: after Bonferroni
+    if is_significant(len(effects) * p_below):  # any of the pairs can fail: after Bonferroni
         return ClaimVerdict(Outcome.FAILS, text, len(effects) * p_below)
     p_above = max(each.p_apart if each.value > 0 else 1.0 for each in effects)
     if all(place is Verdict.BETTER for place in places):
@@ -152,7 +152,7 @@ def compute_mean_difference(
     pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]],
     least_spread: float,
     bounds: tuple[float, float] | None = None,
-) -> Difference | None:
+) -> MeanDifference | None:
     """Mean difference, first side minus second, over the pairs and the repeats that all of them have.
 
     Each side is {repeat: value}. Returns None if no repeat is common. Repeats of one run share their seeds, so a seed's
@@ -162,10 +162,10 @@ def compute_mean_difference(
     common = sorted(set.intersection(*({*side} for pair in pairs for side in pair)))
     means = [math.fsum(a[repeat] - b[repeat] for a, b in pairs) / len(pairs) for repeat in common]
     if len(means) < 2:
-        return Difference(means[0], math.nan, math.nan, 1) if means else None
+        return MeanDifference(means[0], math.nan, math.nan, 1) if means else None
     found = estimate_mean(means, least_spread / math.sqrt(len(pairs)))
     interval = cut_interval((found.value, *found.interval), bounds)
-    return Difference(*interval, len(means), estimate=found)
+    return MeanDifference(*interval, len(means), estimate=found)
 
 
 def _signed(point: Point, unit: str) -> str:

@@ -23,7 +23,7 @@ from ..quantities import ACCURACY
 from ..sentences import listed, note_corrected, say
 from ..table import Columns, Record, Table, TableCell, Theme, build_rows
 from ..tables import Place
-from .claim_sides import Difference, Pairs, compute_mean_difference, correct, estimate_effect, judge_sides
+from .claim_sides import MeanDifference, Pairs, compute_mean_difference, correct, estimate_effect, judge_sides
 from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, judge_claim
 from .publication import SERIES, Article, Claim, Metric, find_articles
 from .reproduced import Reproduced, list_frameworks
@@ -145,7 +145,7 @@ def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced], named: 
         # `repeats` leave out diverged trials: a point may rest on them alone
         return a.repeats.get((framework, x), {}), b.repeats.get((other, y), {})
 
-    def subtract(pairs: Pairs) -> Difference | None:
+    def subtract(pairs: Pairs) -> MeanDifference | None:
         bounds = a.metric.quantity.figures[0].difference_bounds
         return compute_mean_difference([find_repeats(*pair) for pair in pairs], a.least_spread, bounds)
 
