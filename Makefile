@@ -1,5 +1,5 @@
-# make bench: the main job. make setup: the environments alone. make images: as images (FRAMEWORK=pytorch DEVICE=cpu for
-# one; BUILD=... for the engine).
+# make help: this text. make bench: the main job. make setup: the environments alone.
+# make images: as images (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
 # make test: lint, every quick test and tests/smoke, on any machine. make test-all: everything but test-images.
 # Parts of it: make test-rest (what make test leaves out), test-conformance, test-pipeline, test-faults, test-cluster,
 # test-browser. make test-fast: the quick tests alone. make coverage: all tests, slower, and the lines none reaches.
@@ -27,11 +27,14 @@ PARTS = conformance pipeline faults cluster browser
 # Each target in turn, even if the one before fails; it fails if any of them does.
 EACH = @status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=$$?; done; exit $$status
 
-.PHONY: bench test test-all test-quick test-rest $(PARTS:%=test-%) test-fast coverage setup lint style images docs \
+.PHONY: help bench test test-all test-quick test-rest $(PARTS:%=test-%) test-fast coverage setup lint style images docs \
 	test-images measure-faults check-adapter rehearse-gpu-day
 
 bench: .venv/bin/batchwise
 	.venv/bin/python -m runner --framework all
+
+help:
+	@sed -n '1,/^$$/s/^# //p' $(firstword $(MAKEFILE_LIST))
 
 setup: .venv/bin/batchwise
 	.venv/bin/python -m runner.environments

@@ -132,3 +132,10 @@ def test_make_does_not_empty_what_a_linked_venv_leads_to(tmp_path: Path) -> None
     done = subprocess.run(["make", ".venv/.complete"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and ".venv is a link" in done.stderr
     assert (tmp_path / "elsewhere" / "kept").exists()
+
+
+def test_make_help_names_every_target_that_a_user_may_want() -> None:
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    targets = {"bench", "setup", "test", "test-all", "test-conformance", "images", "docs", "check-adapter"}
+    assert {name for name in targets if f"make {name}" not in done.stdout and f"{name}," not in done.stdout} == set()
+    assert "PYTHON ?=" not in done.stdout
