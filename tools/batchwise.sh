@@ -4,4 +4,4 @@
 set -eu
 bin=$(dirname "$(readlink -f "$0")")
 root=$(dirname "$(dirname "$bin")")
-exec "$bin/python" -I -B "$root/runner/entry.py" "$@"
+exec "$bin/python" -I -B "$root/batchwise.py" "$@"

@@ -111,6 +111,8 @@ class Estimate:
 
     def p_past(self, bound: float) -> float:
         """Probability of so high a value by chance if the true one is not above `bound`."""
+        if not self.error:  # all values are the same
+            return 0.5 if self.value == bound else float(self.value < bound)
         from scipy import special
 
         return float(special.stdtr(self.freedom, -(self.value - bound) / self.error))

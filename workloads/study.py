@@ -188,7 +188,8 @@ class Study:
                 twice = next(each for each in value if value.count(each) > 1)
                 raise StudyError(f"names {twice} twice", key)
         if self.weight_decay and self.optimizer not in DECAYING:
-            raise StudyError(f"{self.optimizer} has none; {', '.join(DECAYING)} have one", "weight_decay")
+            have = f"{', '.join(DECAYING)} have one"
+            raise StudyError(f"{self.optimizer} has none; {have}: set it to 0 for {self.optimizer}", "weight_decay")
         if self.warm_up >= 1 and not self.warm_up.is_integer():
             raise StudyError(f"{self.warm_up:g} is neither a share of all steps nor a whole number of steps", "warm_up")
         if self.warm_up and self.schedule == "one-cycle":

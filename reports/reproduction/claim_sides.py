@@ -107,6 +107,9 @@ def are_above(effects: Sequence[Estimate], text: str) -> ClaimVerdict:
     if is_significant(len(effects) * p_below):  # any of the pairs can fail: after Bonferroni
         return ClaimVerdict(Outcome.FAILS, text, len(effects) * p_below)
     p_above = max(each.p_apart if each.value > 0 else 1.0 for each in effects)
+    if Verdict.WORSE in places:
+        why = f"{text}, p {len(effects) * p_below:.2g} corrected for {len(effects)} batch sizes"
+        return ClaimVerdict(Outcome.UNCERTAIN, why, p_above, len(effects))
     if all(place is Verdict.BETTER for place in places):
         return ClaimVerdict(Outcome.HOLDS, text, p_above)
     return ClaimVerdict(Outcome.UNCERTAIN, f"an interval of the paired repeats reaches both sides; {text}", p_above)

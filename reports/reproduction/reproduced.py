@@ -95,7 +95,10 @@ class Reproduced:
 
     @cached_property
     def repeats(self) -> Repeats:
-        """Values per repeat of our cells that have a value, in the quantity's unit."""
+        """Values per repeat of our cells that have a value, in the quantity's unit.
+
+        Parts of the memory are asked for once for all repeats, so they have one value, of the first repeat.
+        """
         spec = self.metric.quantity.figure(self.section.condition)
         known: dict[Place, dict[int, float]] = {}
         if spec is None:
@@ -104,7 +107,7 @@ class Reproduced:
             for result in results:
                 compared = result.status is not Status.DIVERGED and tables.is_shown(result, spec)
                 value = tables.find_figure(result, spec.name).value if compared else None
-                if value is not None:
+                if value is not None and not (place in known and self.metric.quantity in MEMORY_PARTS):
                     known.setdefault(place, {})[result.spec.draw.repeat] = value * spec.factor
         return known
 

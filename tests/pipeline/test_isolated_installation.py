@@ -230,8 +230,9 @@ def test_the_command_of_pip_sheds_the_callers_python_settings_before_it_imports_
     """PYTHONPATH comes before the folder of an editable installation, so another project's package hides ours."""
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["batchwise"]
     module, _, function = entry.partition(":")
-    (tmp_path / "workloads").mkdir()
-    (tmp_path / "workloads" / "__init__.py").write_text(POISON)
+    for package in ("workloads", "runner", "reports"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(POISON)
     script = f"import sys\nsys.path.append({str(ROOT)!r})\nfrom {module} import {function}\nsys.exit({function}())\n"
     (tmp_path / "batchwise").write_text(script)
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "error"}
@@ -249,7 +250,7 @@ def test_the_command_keeps_of_pythons_variables_those_that_change_nothing(
     folder = checked_out(tmp_path)
     (folder / "runner").unlink()
     (folder / "runner").mkdir()
-    (folder / "runner" / "entry.py").write_bytes((ROOT / "runner" / "entry.py").read_bytes())
+    (folder / "batchwise.py").write_bytes((ROOT / "batchwise.py").read_bytes())
     (folder / "runner" / "__main__.py").write_text(
         "import os, sys\nout = sys.stdout\n"
         "print(sys.argv[1:], out.encoding, sys.dont_write_bytecode, out.write_through, sys.flags.optimize)\n"

@@ -16,9 +16,10 @@ from reports import build, export
 from reports.conditions import group_into_sections
 from reports.order import Point
 from reports.reproduction import claim_answers, claims, publication, published_figures
-from reports.reproduction.claim_sides import compute_mean_difference, is_times
+from reports.reproduction.claim_sides import are_above, compute_mean_difference, estimate_effect, is_times
 from reports.reproduction.claim_tests import Outcome
 from reports.reproduction.publication import PUBLICATIONS, read
+from reports.reproduction.reproduced import Reproduced
 from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -342,6 +343,34 @@ def test_sides_are_compared_in_pairs_of_repeats_so_what_changes_both_cancels() -
     assert of(table_of(*at(1300, threads=1), *at(1000)), text)[2] == "does not hold"
     found = of(table_of(*at(1000, threads=1), *at(1300, order=(1, 2, 0))), text)
     assert found[2] == "uncertain" and "an interval of the paired repeats reaches both sides" in found[3]
+
+
+def test_repeats_that_agree_exactly_leave_no_doubt_about_a_bound() -> None:
+    equal = compute_mean_difference([({0: 500.0, 1: 500.0}, {0: 501.0, 1: 501.0})], 0.0)
+    assert equal is not None and equal.estimate is not None and equal.value == -1.0
+    assert (equal.estimate.p_beyond(5.0), equal.estimate.p_beyond(0.5)) == (1.0, 0.0)
+    assert (equal.estimate.p_apart, replace(equal.estimate, value=0.0).p_apart) == (0.0, 1.0)
+
+
+def test_a_pair_that_only_the_number_of_batch_sizes_overrules_is_told_with_that_number() -> None:
+    """Ratios of 1.02 and of 0.98 at the two sizes: p of the second is below 0.05 alone, and above it for two."""
+    above = estimate_effect({0: 120.0, 1: 121.0, 2: 119.0}, {0: 100.0, 1: 100.0, 2: 100.0}, 0.0, absolute=False)
+    below = estimate_effect({0: 98.0, 1: 97.3, 2: 98.7}, {0: 100.0, 1: 100.0, 2: 100.0}, 0.0, absolute=False)
+    assert above and below and 0.025 < below.p_apart < 0.05
+    found = are_above([above, below], "so many")
+    assert (found.outcome, found.tests) == (Outcome.UNCERTAIN, 2) and "corrected for 2 batch sizes" in found.why
+    assert are_above([below], "so many").outcome is Outcome.FAILS
+
+
+def test_a_part_of_the_memory_that_was_asked_for_once_is_one_repeat() -> None:
+    """The same number stands in every repeat; three of them say nothing about its spread."""
+    rows = [*memories("adam", 2.0, repeats=3), *memories("momentum", 1.0, repeats=3), *memories("sgd", 0.0, repeats=3)]
+    found, _ = group_into_sections(rows)
+    article = read(PUBLICATIONS / "memory")
+    (metric,) = (each for each in article.metrics if each.name == "adam_state")
+    (section,) = (each for each in found if not metric.other_conditions(each.condition))
+    repeats = Reproduced(section, article, metric).repeats
+    assert repeats and all(len(of_cell) == 1 for of_cell in repeats.values())
 
 
 def test_a_verdict_that_only_one_comparison_would_allow_is_overruled_and_the_table_says_so() -> None:

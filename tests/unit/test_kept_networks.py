@@ -118,7 +118,7 @@ def test_an_import_replaces_no_file_that_no_import_wrote(tmp_path: Path, capsys:
     before = data.read_bytes()
     words = [str(source), "--out", str(out)]
     unnamed = "flowers.npz: exists, and it is not the weights of flowers.json: give --out or --weights another"
-    assert refuse(words, capsys).endswith(f"{unnamed} name")
+    assert refuse(words, capsys).endswith(f"{unnamed} name, or remove it")
     assert data.read_bytes() == before and not out.exists()
     others = [*words, "--weights", str(tmp_path / "weights.npz")]
     for written in (b"[]", b'{"a": 1}', b"no JSON"):

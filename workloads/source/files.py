@@ -132,7 +132,8 @@ def _refuse_to_replace(path: Path, out: Path, option: str, source: Path) -> None
         raise ImportRefused(f"{path}: is the source itself: give {option} another name")
     if not _is_of_import(path, out):
         wrote = "no import wrote it" if path == out else f"it is not the weights of {out.name}"
-        raise ImportRefused(f"{path}: exists, and {wrote}: give {option} another name")
+        unused = "" if path == out else ", or remove it"  # an import that was interrupted may have left it
+        raise ImportRefused(f"{path}: exists, and {wrote}: give {option} another name{unused}")
 
 
 def _is_of_import(path: Path, out: Path) -> bool:

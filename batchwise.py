@@ -1,6 +1,7 @@
 """The command `batchwise`: python -m runner, or python -m reports, without the caller's PYTHON... variables.
 
 Only the standard library is imported at first: PYTHONPATH may name another project's packages of our packages' names.
+So this is a module of its own, in none of them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).absolute().parents[1]
+ROOT = Path(__file__).absolute().parent
 
 
 def main() -> None:
