@@ -19,7 +19,6 @@ from .vocabulary import ADD, INPUT, JOINS, MULTIPLY, SCALE, SHIFT, ImportRefused
 MODELS = ("Functional", "Sequential", "Model")
 OPERATIONS = ("keras.src.ops.", "keras.ops.")  # modules of functions, such as keras.ops.add
 QUIET = (None, False)  # values of arguments of a call that change nothing
-RATES = ("rate", "dropout", "drop_path_rate")  # settings of layers that drop values, which training=False stops
 Tensor = tuple[str, int]  # name of a layer, and which of its calls
 
 
@@ -231,7 +230,7 @@ def _read_call(
     path = f"{path}/{config['name']}".strip("/")
     place = f"{path} ({kind})"
     _refuse_class(layer, path)
-    _refuse_arguments(call, kind, place, any(config.get(name) for name in RATES))
+    _refuse_arguments(call, kind, place)
     if str(layer["module"]).startswith(OPERATIONS):
         return _read_operation(graph, kind, call, inputs, path)
     if kind in MODELS:
@@ -265,11 +264,10 @@ def _add_part(graph: KerasGraph, part: Part, path: str, folder: str, inputs: tup
     return name
 
 
-def _refuse_arguments(call: Mapping[str, Any], kind: str, place: str, drops: bool) -> None:
-    """Raise ImportRefused for arguments of a call that change what the layer does; `drops` says if it drops values."""
-    has_mode = drops or kind == "BatchNormalization" or kind in MODELS
+def _refuse_arguments(call: Mapping[str, Any], kind: str, place: str) -> None:
+    """Raise ImportRefused for arguments of a call that change what the layer does."""
     for name, value in call["kwargs"].items():
-        frozen = name == "training" and value is False and has_mode
+        frozen = name == "training" and value is False and (kind == "BatchNormalization" or kind in MODELS)
         is_plain = not isinstance(value, dict | list)
         if frozen or (is_plain and value not in QUIET):
             raise ImportRefused(f"{place}: is called with {name}={value!r}; call it with its input alone")
