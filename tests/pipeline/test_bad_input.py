@@ -94,9 +94,10 @@ def test_an_archive_of_the_users_own_that_is_not_there_is_a_line_that_says_what_
 
 @pytest.mark.parametrize("dataset", ["cifar10", "fashion-mnist", "mnist"])
 def test_files_with_a_wrong_checksum_are_not_trained_on(dataset: str, tmp_path: Path) -> None:
-    first, *_ = DATASETS[dataset].files
-    (tmp_path / first.path).parent.mkdir(parents=True)
-    (tmp_path / first.path).write_bytes(b"not what was published")
+    first, *_ = files = DATASETS[dataset].files
+    for file in files:
+        (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file.path).write_bytes(b"not what was published")
     done = run_runner("--dataset", dataset, "--data-dir", tmp_path, "--results", tmp_path / "results")
     refused(done, f"md5 expected {first.md5}, found ")
     assert not list((tmp_path / "results").glob("trials/*"))
