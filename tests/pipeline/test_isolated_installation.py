@@ -205,6 +205,7 @@ def checked_out(tmp_path: Path) -> Path:
     (folder / ".venv" / "bin").mkdir(parents=True)
     for name in ("runner", "reports", "workloads", "adapters"):
         (folder / name).symlink_to(ROOT / name)
+    (folder / "batchwise.py").write_bytes((ROOT / "batchwise.py").read_bytes())
     (folder / ".venv" / "bin" / "batchwise").write_bytes((ROOT / "tools" / "batchwise.sh").read_bytes())
     (folder / ".venv" / "bin" / "batchwise").chmod(0o755)
     (folder / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
@@ -250,7 +251,6 @@ def test_the_command_keeps_of_pythons_variables_those_that_change_nothing(
     folder = checked_out(tmp_path)
     (folder / "runner").unlink()
     (folder / "runner").mkdir()
-    (folder / "batchwise.py").write_bytes((ROOT / "batchwise.py").read_bytes())
     (folder / "runner" / "__main__.py").write_text(
         "import os, sys\nout = sys.stdout\n"
         "print(sys.argv[1:], out.encoding, sys.dont_write_bytecode, out.write_through, sys.flags.optimize)\n"
