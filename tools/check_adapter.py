@@ -221,7 +221,12 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # the suite looks for it there, too
     sys.path[:0] = [str(ROOT / path) for path in ("tests", "tests/conformance", "tests/imports")]
     results = new_folder("check_adapter-")
-    return climb(Ladder(import_module("suite"), words.name, results).rungs(), words.first)
+    try:
+        suite = import_module("suite")  # it reads the definitions
+    except BadDefinition as error:
+        print(f"1. the definition can be read: NOT YET\n  {error}\n  look at: {folder / 'environment.toml'}")
+        return 1
+    return climb(Ladder(suite, words.name, results).rungs(), words.first)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -197,6 +198,15 @@ def test_every_case_of_the_suite_is_in_one_rung_and_every_check_says_what_to_loo
     of_default = (case.name for case in suite.CASES.values() if case.profile == "default")  # it has no other
     assert sorted(name for names in chosen.values() for name in names) == sorted(of_default)
     assert check_adapter.LOOK_AT.keys() == suite.CHECKS.keys() | suite.DROPOUT_CHECKS.keys()
+
+
+def test_the_command_says_what_is_wrong_with_a_definition_that_nothing_can_read(tmp_path: Path) -> None:
+    (tmp_path / "fourth").mkdir()
+    (tmp_path / "fourth" / "environment.toml").write_text("label = 4\n")
+    command = [sys.executable, "-m", "tools.check_adapter", "fourth", "--adapters", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "1. the definition can be read: NOT YET" in done.stdout and "'label' must be a str" in done.stdout
 
 
 def test_an_unknown_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
