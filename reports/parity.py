@@ -128,8 +128,7 @@ def decide_verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _correct(cells: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return the p of each cell, corrected for all of them that have a verdict; NaN for the others."""
-    corrected = iter(benjamini_hochberg([cell["p_beyond"] for cell in cells if cell["n"] >= FEWEST]))
-    return [next(corrected) if cell["n"] >= FEWEST else math.nan for cell in cells]
+    return benjamini_hochberg([cell["p_beyond"] for cell in cells])
 
 
 def _note_corrected(compared: pd.DataFrame) -> tuple[str, ...]:

@@ -249,15 +249,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values by Benjamini and Hochberg (1995), in the same order.
+    """Adjust p values by Benjamini and Hochberg (1995), in the same order; NaN is no test, and stays.
 
     Of those at or below ERROR, the expected share due to chance alone is at most ERROR. If nothing differs, that is the
     probability that any is at or below ERROR.
     """
     # scipy.stats has it, but its import takes a second of every report.
-    n, lowest = len(p_values), 1.0
-    adjusted = [0.0] * n
-    for rank, place in enumerate(sorted(range(n), key=p_values.__getitem__, reverse=True)):
+    adjusted, lowest = [math.nan] * len(p_values), 1.0
+    tested = [place for place, p in enumerate(p_values) if not math.isnan(p)]
+    n = len(tested)
+    for rank, place in enumerate(sorted(tested, key=p_values.__getitem__, reverse=True)):
         lowest = min(lowest, p_values[place] * (n / (n - rank)))
         adjusted[place] = lowest
     return adjusted

@@ -41,9 +41,9 @@ def correct(verdicts: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
 
     A verdict that chance explains after the correction is uncertain. Claims that hold because two sides are alike stay.
     """
-    tested = [each.p for each in verdicts if not math.isnan(each.p)]
-    corrected = iter(benjamini_hochberg(tested))
-    return [each if math.isnan(each.p) else _overrule(each, next(corrected), len(tested)) for each in verdicts]
+    every = [each.p for each in verdicts]
+    tests = sum(not math.isnan(p) for p in every)
+    return [_overrule(each, p, tests) for each, p in zip(verdicts, benjamini_hochberg(every), strict=True)]
 
 
 def _overrule(verdict: ClaimVerdict, p: float, tests: int) -> ClaimVerdict:

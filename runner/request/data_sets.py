@@ -106,9 +106,10 @@ def describe_large_batches(study: Study, dataset: Dataset) -> str:
     larger = [str(times * size) for size in study.batch_sizes if times * size > dataset.train_count]
     if not larger:
         return ""
+    subject = f"batch sizes {', '.join(larger)} are" if len(larger) > 1 else f"batch size {larger[0]} is"
     return (
-        f"data set {dataset.name}: batch size {', '.join(larger)} is larger than its {dataset.train_count} training "
-        f"images: an epoch is one batch of {dataset.train_count}, and the steady window repeats images"
+        f"data set {dataset.name}: {subject} larger than its {dataset.train_count} training images: an epoch is one "
+        f"batch of {dataset.train_count}, and the steady window repeats images"
     )
 
 

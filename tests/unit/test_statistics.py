@@ -210,6 +210,8 @@ def test_p_values_are_adjusted_after_holm_and_after_benjamini_and_hochberg() -> 
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     # p(i) m / i from the largest down, each at most the one above: 0.04, 0.04 (3/4 of 0.04 x 4/3), 0.04 (of 0.02 x 2).
     assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    untested = [0.01, math.nan, 0.04, 0.03, 0.005]
+    assert benjamini_hochberg(untested) == pytest.approx([0.02, math.nan, 0.04, 0.04, 0.02], nan_ok=True)
     assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)  # NaN is no test
     assert holm([]) == benjamini_hochberg([]) == []
     drawn = np.random.default_rng(1).random((20, 30)) ** 3
