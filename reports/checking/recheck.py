@@ -32,8 +32,8 @@ from . import (
     recompute_training,
     sessions,
 )
-from .evidence_check import Probes
 from .recompute_attempt import check_order
+from .stored_probes import Probes
 
 PASSED = {True: "passed", False: "failed"}
 

@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from workloads.records import files, validation
-from workloads.records.check_name import CheckName
-from workloads.records.job import ROOMS, Job, Kind
+from workloads.records.build import FLOAT64
+from workloads.records.check_name import JUDGE, CheckName
+from workloads.records.job import Job
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.temporary import temporary_folder
 
 from .. import caveats, load
 from ..checking.completeness import find_obstacles
-from ..checking.evidence_check import read_probe
+from ..checking.stored_probes import Probes
 from ..load import Stored
 from ..publishing import archive
 from ..publishing.archive import CHECKSUMS, find_changed_files
@@ -58,6 +59,7 @@ def verify_results(folder: Path) -> Submission:
 
 def _find_missing_evidence(stored: Stored, folder: Path) -> Iterator[str]:
     """Yield trials that ended ok and lack what their figures and verdict are judged by again."""
+    probes = Probes(folder)
     for result, trial_dir in stored.pairs:
         if result.status is not Status.OK:
             continue
@@ -70,7 +72,7 @@ def _find_missing_evidence(stored: Stored, folder: Path) -> Iterator[str]:
         if _read_spec(trial_dir) != result.spec:
             yield f"{trial_dir}: {files.JOB_FILE} asked for another trial than {files.RESULT_FILE} has"
         if trial_dir.parent.name != load.BLOCKS and not result.spec.task.own_code:
-            yield from _judge(result, trial_dir)
+            yield from _judge(result, trial_dir, probes)
 
 
 def _read_spec(trial_dir: Path) -> Any:
@@ -81,15 +83,13 @@ def _read_spec(trial_dir: Path) -> Any:
         return None
 
 
-def _judge(result: TrialResult, trial_dir: Path) -> Iterator[str]:
+def _judge(result: TrialResult, trial_dir: Path, probes: Probes) -> Iterator[str]:
     """Yield a line if the gate's verdict is missing, or nothing is stored that it can be judged by again."""
-    if not any(check.name == CheckName.GATE and check.passed for check in result.checks):
+    gate = [check for check in result.checks if check.name == CheckName.GATE and check.passed]
+    precisions = (FLOAT64, result.spec.task.precision)
+    if not gate:
         yield f"{trial_dir}: {CheckName.GATE}: it is ok without that check's verdict"
-    elif not result.evidence or not _has_probe(trial_dir.parent.parent, result.spec.probe_id):
+    elif not result.evidence or not probes.list_answers(result.spec):
         yield f"{trial_dir}: {CheckName.GATE}: probes/ has nothing to judge it again with"
-
-
-def _has_probe(results: Path, name: str) -> bool:
-    room = results / ROOMS[Kind.PROBE]
-    folders = (room / name, *files.attempts_of(room, name))
-    return any(read_probe(folder) is not None for folder in folders if folder.is_dir())
+    elif JUDGE in gate[0].against and not all(probes.referee(result.spec, each) for each in precisions):
+        yield f"{trial_dir}: {CheckName.GATE}: probes/ has no answer of the referee, with which it was compared"

@@ -15,7 +15,8 @@ from planted_imports import PLANTED, Imported
 from rich.console import Console
 from suite import run_in
 
-from reports.checking.evidence_check import Probes, find_differences
+from reports.checking.evidence_check import find_differences
+from reports.checking.stored_probes import Probes
 from runner.environments.definition import read
 from runner.gate.judge import Gate
 from runner.input_files import INPUTS, write, write_array

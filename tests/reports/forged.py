@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from submitted import edit, edit_events, keep_rows, list_trials, make_again, read_rows, write_rows
 
 from workloads.records.check_name import CheckName
+from workloads.records.job import Job
 from workloads.records.stored import read_result
 
 Edit = Callable[[Path], object]
@@ -234,6 +236,50 @@ def evidence(by: float, in_probe: bool) -> Edit:
         (probe,) = (results / "probes").glob("pytorch-*")
         if in_probe:
             edit_events(probe, lambda event: change(event["evidence"]) if "evidence" in event else None)
+
+    return apply
+
+
+def not_against_the_referee(data: dict[str, Any]) -> None:
+    for check in data["checks"]:
+        check["against"] = []
+
+
+def plant_probes(results: Path, framework: str, name: str, by: float) -> None:
+    """Plant a framework's answers to a question with another file of this name: its own, multiplied."""
+    for probe in sorted((results / "probes").glob(f"{framework}-*")):
+        planted = shutil.copytree(probe, probe.with_name("planted"))
+        edit(planted / "job.json", lambda data: data["trial"]["inputs"][name].update(sha256="0" * 64))
+        edit_events(
+            planted, lambda event: event.update({k: multiply(event[k], by) for k in ["evidence"] if k in event})
+        )
+        job = Job.from_json(json.loads((planted / "job.json").read_text()))
+        planted.rename(probe.with_name(job.trial.probe_id))
+
+
+def multiply(value: Any, by: float) -> Any:
+    """Return the same evidence with every number multiplied."""
+    if isinstance(value, dict):
+        return {key: multiply(item, by) for key, item in value.items()}
+    return [multiply(item, by) for item in value] if isinstance(value, list) else value * by
+
+
+def with_disturbed_referee(results: Path) -> None:
+    """Plant the answers that the gate asks the referee for if a trial differs: those from disturbed weights."""
+    plant_probes(results, "numpy", "weights", 1)
+
+
+def without_verdict(name: CheckName, change: Callable[[dict[str, Any]], object]) -> Edit:
+    """Edit the answers at a trial's end, and drop the verdict on them."""
+
+    def of_result(data: dict[str, Any]) -> None:
+        assert name in {check["name"] for check in data["checks"]}
+        data["checks"] = [check for check in data["checks"] if check["name"] != name]
+
+    def apply(results: Path) -> None:
+        for file in ("result.json", "attempt.json"):
+            edit(first_trial(results) / file, lambda data: change(data["end"]))
+        edit(first_trial(results) / "result.json", of_result)
 
     return apply
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forged import multiply, plant_probes
 
 from reports import load
 from reports.checking import evidence_check
+from reports.checking.stored_probes import Probes
 from reports.publishing import archive, publish
 from workloads.records.check_name import CheckName
 from workloads.records.result import Check, TrialResult
+from workloads.records.status import Status
 from workloads.records.stored import read_result
 
 QUICK = publish.INTO / "2026-11-26-amd-epyc-quick"
@@ -27,8 +31,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def probes(results: Path) -> evidence_check.Probes:
-    return evidence_check.Probes(results)
+def probes(results: Path) -> Probes:
+    return Probes(results)
 
 
 def one(results: Path) -> TrialResult:
@@ -36,24 +40,13 @@ def one(results: Path) -> TrialResult:
     return read_result(folder / "result.json")
 
 
-def moved(value: Any, factor: float) -> Any:
-    """Return the same evidence with every number multiplied."""
-    if isinstance(value, dict):
-        return {key: moved(item, factor) for key, item in value.items()}
-    return [moved(item, factor) for item in value] if isinstance(value, list) else value * factor
-
-
-def test_published_evidence_is_that_of_its_probes_and_allows_its_verdict(
-    results: Path, probes: evidence_check.Probes
-) -> None:
+def test_published_evidence_is_that_of_its_probes_and_allows_its_verdict(results: Path, probes: Probes) -> None:
     trials = load.read(results).results
     assert all(probes.list_answers(each.spec) and probes.referee(each.spec, "float64") for each in trials)
     assert [line for each in trials for line in evidence_check.find_differences(each, probes)] == []
 
 
-def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
-    results: Path, probes: evidence_check.Probes
-) -> None:
+def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(results: Path, probes: Probes) -> None:
     trial = one(results)
     changed = replace(trial, evidence=trial.evidence | {"loss": trial.evidence["loss"] * (1 + 1e-6)})
     (line,) = evidence_check.find_differences(changed, probes)
@@ -62,8 +55,9 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
         trial = one(results)
         trial.checks.append(Check(name, True, "-"))
         for apart, count in ((0.001, 0), (0.5, 1)):
-            trial.end["last"] = difference = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
-            trial.end["last_evaluation"] = {"images": 64, "difference": difference}
+            difference = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
+            last = name == CheckName.LAST_LOSS
+            trial.end |= {"last": difference} if last else {"last_evaluation": {"images": 64, "difference": difference}}
             assert len(list(evidence_check.find_differences(trial, probes))) == count, name
     trial = one(results)
     digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}
@@ -73,13 +67,36 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
     assert lines == [f"evidence: the {name} of its end equal those of its middle" for name in ("images", "answers")]
 
 
-def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, probes: evidence_check.Probes) -> None:
+def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, probes: Probes) -> None:
     trial = one(results)
-    changed = replace(trial, evidence=moved(trial.evidence, 1.05))
+    changed = replace(trial, evidence=multiply(trial.evidence, 1.05))
     lines = list(evidence_check.find_differences(changed, probes))
     assert lines[1].startswith(f"{CheckName.GATE}: stored: passed; judged again, outputs of conv1 differs from the")
     failed = [replace(check, passed=check.passed and check.name != CheckName.GATE) for check in trial.checks]
     assert len(list(evidence_check.find_differences(replace(changed, checks=failed), probes))) == 1, "as it was judged"
+
+
+@pytest.mark.parametrize(("moved_by", "lines"), [(1.0, 1), (1.005, 0)])
+def test_a_trial_that_differs_is_allowed_what_disturbed_weights_moved_in_the_stored_answers(
+    results: Path, tmp_path: Path, moved_by: float, lines: int
+) -> None:
+    copied = shutil.copytree(results, tmp_path / "results")
+    plant_probes(copied, "numpy", "weights", moved_by)
+    trial = replace(one(results), evidence=multiply(one(results).evidence, 1.02))
+    found = [line for line in evidence_check.find_differences(trial, Probes(copied)) if "judged again" in line]
+    assert len(found) == lines, found
+
+
+@pytest.mark.parametrize(("moved_by", "lines"), [(1.02, 1), (1.0, 0)])
+def test_a_trial_that_differs_for_some_images_alone_passed_if_it_answers_as_expected_for_others(
+    results: Path, tmp_path: Path, moved_by: float, lines: int
+) -> None:
+    copied = shutil.copytree(results, tmp_path / "results")
+    plant_probes(copied, "numpy", "order", 1)
+    plant_probes(copied, "pytorch", "order", moved_by)
+    trial = replace(one(results), evidence=multiply(one(results).evidence, 1.02))
+    found = [line for line in evidence_check.find_differences(trial, Probes(copied)) if "judged again" in line]
+    assert len(found) == lines, found
 
 
 @pytest.mark.parametrize(
@@ -93,7 +110,7 @@ def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, prob
     ],
 )
 def test_a_verdict_on_its_end_that_the_stored_differences_do_not_allow_is_found(
-    results: Path, probes: evidence_check.Probes, change: Callable[[dict[str, Any]], object], name: str
+    results: Path, probes: Probes, change: Callable[[dict[str, Any]], object], name: str
 ) -> None:
     trial = one(results)  # stored before there was a middle: another end replaces it here
     moment = {key: trial.end[key] for key in ("images", "evaluation", "steps", "asked_steps", "idle_steps")}
@@ -108,7 +125,7 @@ def test_a_verdict_on_its_end_that_the_stored_differences_do_not_allow_is_found(
 def scaled_update(evidence: dict[str, Any]) -> None:
     for draw in (evidence, *evidence["again"]):
         key = next(iter(draw["updates"]["1"]))
-        draw["updates"]["1"][key] = moved(draw["updates"]["1"][key], 1.05)
+        draw["updates"]["1"][key] = multiply(draw["updates"]["1"][key], 1.05)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +143,23 @@ def scaled_update(evidence: dict[str, Any]) -> None:
     ],
 )
 def test_evidence_whose_parts_do_not_follow_from_one_another_is_found_without_its_probes(
-    results: Path, probes: evidence_check.Probes, tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str
+    results: Path, probes: Probes, tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str
 ) -> None:
-    trial, none = one(results), evidence_check.Probes(tmp_path)
+    trial, none = one(results), Probes(tmp_path)
     assert not list(evidence_check.find_differences(trial, none))
     change(trial.evidence)
     (line,) = evidence_check.find_differences(trial, none)
     assert line.startswith(f"{CheckName.GATE}: stored: passed; computed again, {words}"), line
+
+
+def test_an_end_without_a_verdict_on_its_answers_is_found_in_a_trial_that_ended_well_alone(
+    results: Path, probes: Probes
+) -> None:
+    trial = one(results)
+    trial.end["steps"][0]["loss"]["apart"] = 0.1
+    unjudged = replace(trial, checks=[each for each in trial.checks if each.name != CheckName.END_LOSSES])
+    missing, judged = evidence_check.find_differences(unjudged, probes)
+    assert missing == f"{CheckName.END_LOSSES}: the answers are stored, and no verdict on them"
+    assert judged.startswith(f"{CheckName.END_LOSSES}: stored: passed; judged again, it differs by ")
+    ended = replace(unjudged, status=Status.DIVERGED)
+    assert not list(evidence_check.find_differences(ended, probes)), "such a trial's end is not compared"

@@ -30,6 +30,7 @@ from forged import (
     list_with,
     losses,
     machine,
+    not_against_the_referee,
     other_samples,
     result,
     several,
@@ -38,14 +39,17 @@ from forged import (
     times,
     window,
     with_built_moved,
+    with_disturbed_referee,
     with_more_calls,
     with_product,
     without,
     without_neighbours,
+    without_verdict,
 )
 from submitted import ON_CPU, ON_GPU, seal, unpack_trials
 
 from reports.submitting.verification import verify_results
+from workloads.records.check_name import CheckName
 
 pytestmark = pytest.mark.slow
 
@@ -198,7 +202,24 @@ FORGERIES = {
     "no samples": Forgery(without("samples.csv"), "not there: samples.csv"),
     "evidence": Forgery(evidence(1.01, in_probe=False), "evidence: it differs from that in probes/"),
     "evidence and its probe": Forgery(evidence(1.01, in_probe=True), "judged again"),
+    "the same, called compared with nothing": Forgery(
+        several(evidence(1.01, in_probe=True), result(not_against_the_referee)), "judged again"
+    ),
+    "the same, called a matter of rounding": Forgery(
+        several(evidence(1.01, in_probe=True), with_disturbed_referee), "judged again"
+    ),
+    "an end that failed": Forgery(
+        without_verdict(CheckName.END_EVALUATION, lambda end: end["evaluation"].update(apart=0.5)),
+        "judged again, it differs by",
+    ),
+    "a dropped verdict on an end": Forgery(
+        without_verdict(CheckName.END_LOSSES, lambda end: None), "the answers are stored, and no verdict on them"
+    ),
     "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "to judge it again with"),
+    "no probes of the referee": Forgery(
+        lambda results: [shutil.rmtree(each) for each in (results / "probes").glob("numpy-*")],
+        "has no answer of the referee",
+    ),
 }
 
 

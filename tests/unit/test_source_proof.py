@@ -24,7 +24,8 @@ from adapters.numpy import layers as numpy_layers
 from adapters.numpy.adapter import Adapter
 from adapters.worker.first_probe import ProbeUpdates, gather
 from adapters.worker.source_voter import SourceVoter
-from reports.checking.evidence_check import Probes, find_differences
+from reports.checking.evidence_check import find_differences
+from reports.checking.stored_probes import Probes
 from runner.gate import judge, source_proof
 from runner.gate.judge import Gate
 from runner.gate.rounding import disturb_weights

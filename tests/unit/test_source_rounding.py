@@ -16,7 +16,8 @@ from planted_imports import NETWORK
 from test_source_proof import spec as spec  # a fixture
 from test_source_proof import store_probe, trial_of, usual_answer
 
-from reports.checking.evidence_check import Probes, find_differences
+from reports.checking.evidence_check import find_differences
+from reports.checking.stored_probes import Probes
 from runner.gate import source_proof
 from runner.gate.rounding import disturb_weights
 from runner.gate.source_proof import Proof, SourceProofs
