@@ -189,7 +189,7 @@ def build_detail_tables(answers: BatchAnswers) -> list[Table]:
         ("energy-pairs", "Least energy: pairs of trials", lambda each: _ratios(each.least_energy)),
         ("noise-scale", "Gradient noise scale along a training", lambda each: each.noise.points if each.noise else ()),
         ("to-target", "To the target accuracy", lambda each: each.target.reached if each.target else ()),
-        ("then-train", "Trained at the found size and at the one in use", lambda each: each.trained),
+        ("then-train", "Trained at sizes found or asked for, and at the one in use", lambda each: each.trained),
         ("split", "A global batch in parts", lambda each: [each.split] if each.split else []),
     )
     tables, named = [], name_answered(answers)

@@ -24,6 +24,7 @@ from ..attempts import trial_id
 from ..load import BLOCKS, Stored
 from ..neighbours import rounds_of
 from . import (
+    answers_check,
     evidence_check,
     plausibility,
     recompute,
@@ -45,6 +46,7 @@ def check_trials(stored: Stored, folder: Path) -> list[str]:
     shown = list(zip(stored.results, stored.folders, strict=True))
     findings += recompute_training.compare_trials(shown)
     findings += sessions.compare_sessions(stored, shown)
+    findings += answers_check.find_differences(stored, folder)
     others = (
         (attempt.result, attempt.folder)
         for each in stored.attempts.values()

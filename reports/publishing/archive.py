@@ -1,139 +1,35 @@
-"""Pack the raw trials of a results folder into one archive: all that a report is built from, and nothing else.
-
-Published for each attempt at a trial: what was asked, events, samples, meter, log, result and everything needed to
-compute the result. From `inputs/` only the networks are published, because they are ours to give.
-
-Not published: the rest of `inputs/`, because data sets belong to their publishers. The checksums of what every worker
-read are in its job.json. Files that no report reads are not published either, whatever they are.
-
-No file holds environment variables, except those that can change a figure, or the name of the host. A log is free text.
-It may name a home directory, as a traceback does, and a host, as TensorFlow does if it finds no GPU. Both are replaced
-in it, `/home/NAME` by `~`, and the host by `HOST`; a node of a cluster has done so before its log arrived. All other
-files stay byte for byte, because figures and ids are computed from them again. Files that name a home directory, or the
-host of a cluster's node as older results do, are reported.
+"""Pack results into one archive, unpack archives with care, and list their checksums. `published_files` says what is in
+them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from workloads.datasets import file_digest
-from workloads.records import files
-from workloads.records.blocks import BLOCKS_FILE
-from workloads.records.job import ID
 from workloads.temporary import temporary_folder
 from workloads.unpacking import extract_member
 
 from .. import load
 from ..load import ReportError, Stored
-from .cleaning import contains_names, names_host, remove_names
+from .published_files import CHECKSUMS as CHECKSUMS
+from .published_files import is_expected, list_files
 
-ARCHIVE, CHECKSUMS = "results.tar.xz", "SHA256SUMS"
+ARCHIVE = "results.tar.xz"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
 MOST_FILE_BYTES = 64 * 2**20  # of one file: samples of ten hours, or 160 times the largest that was published
 MOST_MEMBER_BYTES = MOST_FILE_BYTES + 2**20  # with its headers
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # the highest preset of xz takes 65 MiB
 FILTER = {"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 4, "pb": 0}  # for text: 3 % fewer bytes than the preset alone
 
-FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
-FILES = ("stable.json", CHECKSUMS)  # the checksums are those of a submission
-TRIAL_FILES = (
-    files.JOB_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
-    files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
-    BLOCKS_FILE,
-)  # fmt: skip
-OF_OTHER_GPU = re.compile(r"(driver_)?samples-gpu\d{1,2}\.csv")
 SHOWN = 80  # characters of a member's name
-NOT_READ = ("report", "jobs", files.CACHE_FOLDER)  # known, and left out without being reported
-NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by a digest of its content
-INPUTS = "inputs"
 CHECKSUM = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^\0]+)")  # a line of CHECKSUMS, as `sha256sum -c` reads it
-
-
-def copy(results: Path, into: Path) -> list[str]:
-    """Copy what is published of `results`, with names removed from logs; returns the paths of what is left out.
-
-    Raises ReportError if something cannot be read or written.
-    """
-    left_out = []
-    try:
-        for path in sorted(results.iterdir()):
-            if path.name == INPUTS:
-                _copy_networks(path, into / INPUTS)
-            elif path.name in FILES and _is_plain(path):
-                _write(into / path.name, path.read_bytes())
-            elif path.name in FOLDERS and path.is_dir() and not path.is_symlink():
-                left_out += _copy_trials(path, into / path.name)
-            elif path.name not in NOT_READ and not path.match(files.LOCK_FILES):
-                left_out.append(str(path))
-    except OSError as error:
-        raise ReportError(f"{error.filename}: {error.strerror}: cannot be copied for publishing") from error
-    return left_out
-
-
-def _copy_networks(inputs: Path, into: Path) -> None:
-    for path in sorted(inputs.glob("*-network-*.json")):
-        named = NETWORK.fullmatch(path.name)
-        if named and _is_plain(path):
-            content = path.read_bytes()
-            if hashlib.sha256(content).hexdigest().startswith(named["digest"]):
-                _write(into / path.name, content)
-
-
-def _copy_trials(folder: Path, into: Path) -> list[str]:
-    left_out = []
-    for trial_dir in sorted(folder.iterdir()):
-        if not trial_dir.is_dir() or trial_dir.is_symlink():
-            left_out.append(str(trial_dir))
-            continue
-        (into / trial_dir.name).mkdir(parents=True)  # an empty folder is an unfinished trial, and shown as such
-        for path in sorted(trial_dir.iterdir()):
-            if _is_of_trial(path.name) and _is_plain(path):
-                content = path.read_bytes()
-                _write(into / trial_dir.name / path.name, remove_names(content) if path.name in files.LOGS else content)
-            else:
-                left_out.append(str(path))
-    return left_out
-
-
-def _is_of_trial(name: str) -> bool:
-    return name in TRIAL_FILES or OF_OTHER_GPU.fullmatch(name) is not None
-
-
-def _is_expected(name: str) -> bool:
-    """True for the path of a file that `copy` copies, below the archive's folder. None of them holds code."""
-    _, *parts = name.split("/")
-    match parts:
-        case [file]:
-            return file in FILES
-        case [room, file] if room == INPUTS:
-            return NETWORK.fullmatch(file) is not None
-        case [room, trial, file]:
-            return room in FOLDERS and ID.fullmatch(trial) is not None and _is_of_trial(file)
-    return False
-
-
-def _is_plain(path: Path) -> bool:
-    """True for a file that is not a link, because a link may point to anything on this machine."""
-    return path.is_file() and not path.is_symlink()
-
-
-def find_files_naming_homes(folder: Path) -> list[str]:
-    """List files of a copied folder that name a home directory, or seem to hold a secret."""
-    return [str(path) for path in _files(folder) if contains_names(path.read_bytes())]
-
-
-def find_files_naming_hosts(folder: Path) -> list[str]:
-    """List results of a copied folder that contain the host name of a cluster's node."""
-    records = (path for path in _files(folder) if path.name in (files.RESULT_FILE, files.ATTEMPT_FILE))
-    return [str(path) for path in records if names_host(path.read_bytes())]
 
 
 def pack(folder: Path, archive: Path) -> None:
@@ -145,7 +41,7 @@ def pack(folder: Path, archive: Path) -> None:
         lzma.open(archive, "wb", filters=[FILTER]) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as packed,
     ):
-        for path in sorted(_files(folder), key=lambda path: (path.name, path)):
+        for path in sorted(list_files(folder), key=lambda path: (path.name, path)):
             entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
             entry.size, entry.mode = path.stat().st_size, 0o644
             with path.open("rb") as file:
@@ -287,22 +183,13 @@ def _refuse(member: tarfile.TarInfo, seen: set[str]) -> None:
     name = ascii(member.name)[1:-1][:SHOWN]
     if not member.isreg():
         raise ValueError(f"{name} is not a plain file")
-    if not _is_expected(member.name):
+    if not is_expected(member.name):
         raise ValueError(f"{name} is not a results file")
     if member.name in seen:
         raise ValueError(f"{name} is contained twice")
     if member.size > MOST_FILE_BYTES:
         raise ValueError(f"{name} has {member.size:,} bytes, at most {MOST_FILE_BYTES:,} are read")
     seen.add(member.name)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file())
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
 
 
 def format_checksums(folder: Path) -> str:
@@ -312,7 +199,7 @@ def format_checksums(folder: Path) -> str:
 
 def _named(folder: Path) -> dict[str, Path]:
     """Return {path below the folder: file} of all files except CHECKSUMS."""
-    named = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
+    named = {path.relative_to(folder).as_posix(): path for path in list_files(folder)}
     return {name: path for name, path in named.items() if name != CHECKSUMS}
 
 

@@ -29,7 +29,7 @@ from workloads.temporary import temporary_folder
 from .. import export, load
 from ..checking.completeness import count_obstacle, find_obstacles
 from ..load import ReportError, Stored
-from . import archive, publication
+from . import archive, publication, published_files
 from . import index as published_index
 from .archive import ARCHIVE, CHECKSUMS, format_checksums
 from .citation import Credit
@@ -152,7 +152,7 @@ def _name_again(packed: Path | None, published: publication.Publication | None) 
 def _copied(source: Path, results: Path, stage: Path) -> Copied:
     """Copy `source` to RESULTS in `stage`. Raises ReportError, naming `results`, if there is nothing to report."""
     before = load.read_all(source)
-    left_out = archive.copy(source, stage / RESULTS)
+    left_out = published_files.copy(source, stage / RESULTS)
     with chdir(stage):
         stored = load.read_all(RESULTS)
         if not stored.results:
@@ -189,9 +189,9 @@ def list_obstacles(stored: Stored, folder: Path) -> list[str]:
 
     `folder` is the copy to be published, `stored` what was read from it.
     """
-    homes = archive.find_files_naming_homes(folder)
+    homes = published_files.find_files_naming_homes(folder)
     named = count_obstacle("naming a home directory or what looks like a secret", homes, noun="file")
-    hosts = archive.find_files_naming_hosts(folder)
+    hosts = published_files.find_files_naming_hosts(folder)
     named += count_obstacle("naming the host of a cluster's node, which new runs do not store", hosts, noun="file")
     return [each.sentence for each in (*find_obstacles(stored, folder), *named)]
 

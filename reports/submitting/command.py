@@ -12,7 +12,7 @@ from workloads.temporary import temporary_folder
 
 from .. import export, load
 from ..load import ReportError
-from ..publishing import archive, publication
+from ..publishing import archive, publication, published_files
 from ..publishing.archive import CHECKSUMS
 from ..publishing.contents import RESULTS
 from .labels import ENDING, Label
@@ -66,14 +66,14 @@ def submit(results: Path, out: Path | None = None) -> tuple[Path, Submission, li
         out = out or Path(f"{publication.propose_names(stored)[0]}{ENDING}")
         if out.exists():
             raise ReportError(f"--out {out}: already exists; name a new file")
-        left_out = archive.copy(source, stage / RESULTS)
+        left_out = published_files.copy(source, stage / RESULTS, searches=False)
         export.write_text(stage / RESULTS / CHECKSUMS, archive.format_checksums(stage / RESULTS))
         archive.pack(stage / RESULTS, stage / f"packed{ENDING}")
         seen = verify_submission(stage / f"packed{ENDING}")
         lines = seen.findings + [f"{path}: names a home directory or holds what looks like a secret"
-                                 for path in archive.find_files_naming_homes(stage / RESULTS)]  # fmt: skip
+                                 for path in published_files.find_files_naming_homes(stage / RESULTS)]  # fmt: skip
         lines += [f"{path}: names the host of a cluster's node, which new runs do not store"
-                  for path in archive.find_files_naming_hosts(stage / RESULTS)]  # fmt: skip
+                  for path in published_files.find_files_naming_hosts(stage / RESULTS)]  # fmt: skip
         if lines:
             more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
             raise ReportError(f"{results}: would be refused: {' '.join(lines[0].split())}{more}; run the trials again")

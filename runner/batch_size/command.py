@@ -29,7 +29,6 @@ from runner.batch_size.question import (
 )
 from runner.batch_size.searches import Search, count_largest
 from runner.batch_size.steps import StepTrials
-from runner.batch_size.trained import FEWEST, target, trained
 from runner.environments import definition
 from runner.project import RESULTS, Project
 from runner.proof import prove_searches
@@ -45,6 +44,7 @@ from workloads.records.files import write_json
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult, refuse_target
 from workloads.records.status import HARMLESS
+from workloads.records.trainings import FEWEST, target, trained
 from workloads.schedules import divide_batch
 from workloads.setting_words import OWN_CODE
 
@@ -258,7 +258,7 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
         if question.target_accuracy is not None:
             file.store(framework, target=target(chosen, question.target_accuracy))
         if question.then_train:
-            others = sorted(found[framework] - {question.in_use})
+            others = sorted({*found[framework], *question.sizes} - {question.in_use})
             file.store(framework, trained=tuple(trained(chosen, question.in_use, size) for size in others))
 
 

@@ -18,7 +18,7 @@ from runner.machine.description import read_available_bytes
 from runner.request.cli import Request
 from runner.results.memory import MemoryAccount
 from runner.trial import MemoryWorker, read_accounts
-from workloads.records.batch_answers import Fit, Largest, Limit, Tried
+from workloads.records.batch_answers import HOST_LIMIT_FILE, Fit, Largest, Limit, Tried
 from workloads.records.events import Event
 from workloads.records.figures import DEVICE_MEMORY, HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE, write_json
@@ -28,7 +28,6 @@ from workloads.records.samples import read_samples
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
-HOST_LIMIT_FILE = "host-limit.json"
 RESERVE = 0.15  # of what is available: for the system, the runner, and for lifting the limit
 MEASURED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # the trial came to its end
 ANSWERS = (*MEASURED, Status.OUT_OF_MEMORY)  # statuses that tell if it fits

@@ -15,7 +15,6 @@ from runner.batch_size.cliffs import compare_speed
 from runner.batch_size.largest import Bound, list_sizes_around
 from runner.batch_size.memory_limit import MEASURED, attempts, find_peak_bytes, largest_of
 from runner.batch_size.steps import StepTrials
-from runner.batch_size.trained import ENERGIES
 from runner.launch import Unavailable
 from runner.progress import Advice, list_reason
 from runner.request.cli import Request
@@ -26,6 +25,7 @@ from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.trainings import ENERGIES
 from workloads.words import format_count
 
 MOST = 8192  # no larger size is searched for speed

@@ -18,10 +18,10 @@ import simulate_verdicts
 from conftest import make_spec
 
 from runner.batch_size.best import TOLERATED, find_best_size
-from runner.batch_size.trained import LEAST_SPEED_UP, TOLERATED_LOSS, least, trained
 from workloads.records.batch_answers import Holds, SizeVerdict
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
+from workloads.records.trainings import LEAST_SPEED_UP, TOLERATED_LOSS, least, trained
 
 LARGEST = 4096
 SIZES = [1 << power for power in range(13)]

@@ -24,7 +24,7 @@ from stand_in import (
 )
 
 from reports.checking import recheck, recompute
-from reports.publishing import archive
+from reports.publishing import published_files
 from runner.results.gpu import NAMES
 from workloads.records.check_name import CheckName
 from workloads.records.files import write_json
@@ -93,7 +93,7 @@ def test_energy_power_and_memory_are_sums_usage_and_clocks_means_and_each_card_i
         f"gpu_percent: stored: {found['gpu_percent']:.9g}; {again}"
     ]
     write_json(folder / "result.json", result.to_json())
-    archive.copy(tmp_path, tmp_path / "copy")
+    published_files.copy(tmp_path, tmp_path / "copy")
     kept = {path.name for path in (tmp_path / "copy" / "trials" / on_two.id).iterdir()}
     assert {"samples.csv", "samples-gpu1.csv", "driver_samples-gpu1.csv"} <= kept
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runner.batch_size.best import TOLERATED
-from runner.batch_size.trained import answer
 from workloads.records.batch_answers import Best, Ratio, Reached, SizePoint, SizeVerdict, Target
+from workloads.records.trainings import answer
 
 
 @dataclass(frozen=True)

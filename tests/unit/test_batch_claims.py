@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from conftest import make_spec
 
-from runner.batch_size.trained import epoch_s, trained
 from workloads.records.batch_answers import Holds
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
+from workloads.records.trainings import epoch_s, trained
 
 HALF_POINT = [0.005, -0.002, 0.001, -0.004, 0.0]
 

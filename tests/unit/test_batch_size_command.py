@@ -131,6 +131,12 @@ def test_then_train_trains_whatever_was_asked_for_and_found(tmp_path: Path, answ
     assert trained_sizes(tmp_path, answers, words)[0] == {4, found}
 
 
+def test_sizes_that_were_asked_for_are_compared_with_the_one_in_use_as_found_ones_are(tmp_path: Path) -> None:
+    words = ("--answer", "fastest", "--then-train", "--in-use", "4", "--batch-size", "4", "8")
+    _, _, file = trained(tmp_path, Answers("numpy", fastest=Best(16, None)), words)
+    assert [(each.batch_size, each.in_use) for each in file.answers["numpy"].trained] == [(8, 4), (16, 4)]
+
+
 def test_a_found_size_that_is_not_trained_is_named_with_its_reason(tmp_path: Path) -> None:
     answers = Answers("numpy", largest=largest(1765), fastest=Best(None, "none of 3 trials gave a figure"))
     words = ("--answer", "largest", "fastest", "--then-train", "--in-use", "4")

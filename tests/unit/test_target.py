@@ -12,11 +12,11 @@ from each import for_each
 from published_curve import CurveAnswers, Row, answers_of_curve
 
 from runner.batch_size.best import find_best_size
-from runner.batch_size.trained import FEWEST, target
 from workloads.records.batch_answers import Reached
 from workloads.records.figures import Figure
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
+from workloads.records.trainings import FEWEST, target
 from workloads.spec import OptimizerSpec
 
 # ShuffleNetV2 on CIFAR-100, one V100: from the traces of Zeus (You et al., NSDI 2023; Apache-2.0, see NOTICE).

@@ -17,6 +17,7 @@ from .size_answers import SizeVerdict as SizeVerdict
 from .status import Status
 
 ANSWERS_FILE, SCHEMA_VERSION = "batch-size.json", 1
+HOST_LIMIT_FILE = "host-limit.json"  # beside it: the limit that the first search of a results folder found
 NEAR = 0.05  # of the answer: the sizes around it that are reported with it
 
 

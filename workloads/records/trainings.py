@@ -138,10 +138,7 @@ def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
         for result in results
         if result.status in MEASURED and result.epochs and result.spec.cell.batch_size in (in_use, found)
     ]
-    alike = {
-        (r.spec.cell.framework, r.spec.task, r.spec.passes, r.spec.placement, r.spec.draw.first_seed) for r in chosen
-    }
-    if len(alike) > 1:
+    if len(group_alike(chosen)) > 1:
         raise ValueError("the trials differ in more than batch size and repeat")
     by_repeat = {(result.spec.cell.batch_size, result.spec.draw.repeat): result for result in chosen}
     pairs = [
@@ -150,6 +147,15 @@ def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
         if size == found and (in_use, repeat) in by_repeat
     ]
     return _compared(pairs, in_use, found)
+
+
+def group_alike(results: Iterable[TrialResult]) -> list[list[TrialResult]]:
+    """Group the trials that differ in nothing but batch size and repeat."""
+    groups: dict[object, list[TrialResult]] = {}
+    for r in results:
+        alike = r.spec.cell.framework, r.spec.task, r.spec.passes, r.spec.placement, r.spec.draw.first_seed
+        groups.setdefault(alike, []).append(r)
+    return list(groups.values())
 
 
 def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, found: int) -> Trained:

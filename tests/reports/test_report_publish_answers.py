@@ -1,0 +1,78 @@
+"""Answers of `python -m runner batch-size` are published with the trials that they rest on, and checked by them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import stored
+from test_report_check import run_trial
+
+from reports import load
+from reports.checking.completeness import list_obstacles
+from reports.publishing import archive, contents, publish, published_files
+from reports.publishing.citation import Credit
+from workloads.records.batch_answers import ANSWERS_FILE, HOST_LIMIT_FILE
+from workloads.records.trainings import target, trained
+
+WORKER = "steps/pytorch-cpu-b00064-r0-0123abcd"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A results folder with trainings at two batch sizes, what they answer, and a process of a search."""
+    folder = tmp_path / "results"
+    for size in (32, 64):
+        for repeat in range(3):
+            run_trial(folder, stored.trial("pytorch", size, repeat, study="own"))
+    trials = load.read(folder).results
+    answers = replace(
+        stored.answers("pytorch", 64, 2600), trained=(trained(trials, 32, 64),), target=target(trials, 0.5)
+    )
+    stored.store_answers(folder, answers)
+    (folder / WORKER).mkdir(parents=True)
+    (folder / WORKER / "events.jsonl").write_text("{}\n")
+    (folder / HOST_LIMIT_FILE).write_text("{}")
+    return folder
+
+
+def test_answers_and_the_processes_of_their_search_are_published(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "FORMATS", ("md", "csv"))
+    done = publish.publish(results, tmp_path / "published", Credit(("Lovelace, Ada",)))
+    assert done.warnings == ()
+    again = archive.unpack(done.folder / archive.ARCHIVE, tmp_path / "again")
+    assert (again / ANSWERS_FILE).read_bytes() == (results / ANSWERS_FILE).read_bytes()
+    assert (again / WORKER / "events.jsonl").is_file() and not (again / HOST_LIMIT_FILE).exists()
+
+
+def test_a_submission_has_no_answers_for_nothing_on_the_other_side_can_judge_them(
+    results: Path, tmp_path: Path
+) -> None:
+    assert published_files.copy(results, tmp_path / "copy", searches=False) == []
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["trials"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "where", "line"),
+    [
+        ("trained", ("trained", 0, "speed_up"), "pytorch: batch size 64 compared with 32 is not what its trials give"),
+        ("target", ("target", "batch_size"), "pytorch: the target accuracy 0.5 is not what its trials give"),
+    ],
+)
+def test_answers_that_the_trainings_do_not_give_are_found(
+    results: Path, answer: str, where: tuple[str | int, ...], line: str
+) -> None:
+    assert list_obstacles(load.read(results), results) == []
+    path = results / ANSWERS_FILE
+    data = json.loads(path.read_text())
+    held = data["frameworks"][0]
+    for key in where[:-1]:
+        held = held[key]
+    held[where[-1]] = 4
+    path.write_text(json.dumps(data))
+    (found,) = list_obstacles(load.read(results), results)
+    assert line in found, answer
