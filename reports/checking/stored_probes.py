@@ -1,4 +1,4 @@
-"""The probes that are stored with results: the answers of frameworks, sources and the referee to the gate's questions."""
+"""The probes that are stored with results: answers of frameworks, sources and the referee to the gate's questions."""
 
 from __future__ import annotations
 

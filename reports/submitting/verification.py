@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.records import files, validation
+from workloads.records.batch_answers import ANSWERS_FILE
 from workloads.records.build import FLOAT64
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.job import Job
@@ -54,6 +55,10 @@ def verify_results(folder: Path) -> Submission:
     findings = find_changed_files(folder) if (folder / CHECKSUMS).is_file() else [f"{folder}: {CHECKSUMS} is missing"]
     findings += [line for obstacle in find_obstacles(stored, folder) for line in obstacle.lines]
     findings += _find_missing_evidence(stored, folder)
+    if (folder / ANSWERS_FILE).exists():
+        findings.append(
+            f"{folder / ANSWERS_FILE}: a submission has no answers of a search: nothing can judge them again"
+        )
     return Submission(caveats.tally(stored), stored.results, list(dict.fromkeys(findings)))
 
 

@@ -46,6 +46,7 @@ from forged import (
     without_neighbours,
     without_verdict,
 )
+from stored import answers, store_answers
 from submitted import ON_CPU, ON_GPU, seal, unpack_trials
 
 from reports.submitting.verification import verify_results
@@ -214,6 +215,9 @@ FORGERIES = {
     ),
     "a dropped verdict on an end": Forgery(
         without_verdict(CheckName.END_LOSSES, lambda end: None), "the answers are stored, and no verdict on them"
+    ),
+    "answers of a search": Forgery(
+        lambda results: store_answers(results, answers("pytorch", 64, 9e9)), "a submission has no answers of a search"
     ),
     "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "to judge it again with"),
     "no probes of the referee": Forgery(
