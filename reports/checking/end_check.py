@@ -21,14 +21,15 @@ ENDED_WELL = (Status.OK, Status.CONTENDED)
 def find_differences(result: TrialResult) -> Iterator[str]:
     """Yield a line if a verdict on the trial's middle or end is missing, or is not one that its differences allow.
 
-    A trial that ended well passed all of these checks: none may be left out of it.
+    A trial that the gate has judged and that ended well passed all of these checks: none may be left out of it. An
+    attempt that was made again at once was not judged.
     """
     if not result.end:
         return
     end = validation.build_record(result.end, TrialEnd, "end")
     made = {check.name for check in result.checks}
     judged = {check.name for check in result.checks if check.passed}
-    if result.status in ENDED_WELL:
+    if result.status in ENDED_WELL and CheckName.GATE in made:
         missing = [name for name, answers in _list_answers(end).items() if answers and name not in made]
         yield from (f"{name}: the answers are stored, and no verdict on them" for name in missing)
         judged |= {*missing}

@@ -57,7 +57,8 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(r
         for apart, count in ((0.001, 0), (0.5, 1)):
             difference = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
             last = name == CheckName.LAST_LOSS
-            trial.end |= {"last": difference} if last else {"last_evaluation": {"images": 64, "difference": difference}}
+            where = {"last": difference} if last else {"last_evaluation": {"images": 64, "difference": difference}}
+            trial.end.update(where)
             assert len(list(evidence_check.find_differences(trial, probes))) == count, name
     trial = one(results)
     digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}

@@ -11,9 +11,9 @@ import stored
 from test_report_check import run_trial
 
 from reports import load
-from reports.checking.completeness import list_obstacles
 from reports.publishing import archive, contents, publish, published_files
 from reports.publishing.citation import Credit
+from reports.publishing.publish import list_obstacles
 from workloads.records.batch_answers import ANSWERS_FILE, HOST_LIMIT_FILE
 from workloads.records.trainings import target, trained
 

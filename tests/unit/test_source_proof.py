@@ -382,7 +382,8 @@ def test_a_network_that_passed_by_what_disturbed_weights_do_is_not_accused_later
     apart = probed.moved(usual_answer().evidence, "outputs", "head", 2e-3)
     (line,) = judged_again(tmp_path, spec, apart, usual_answer().evidence)
     assert "judged again, outputs of head differs from the source's by" in line
-    store_probe(tmp_path, disturb_weights(spec, tmp_path, 0), apart)
+    moved = probed.moved(usual_answer().evidence, "outputs", "head", 3e-3)
+    store_probe(tmp_path, disturb_weights(spec, tmp_path, 0), moved)
     trial = trial_of(spec, apart, Check(CheckName.SOURCE, True, "-"))
     assert list(find_differences(trial, Probes(tmp_path))) == []
 
