@@ -557,7 +557,7 @@ def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publis
     packed = (old / archive.ARCHIVE).read_bytes()
     of_day(monkeypatch, "2026-01-02")
     monkeypatch.setattr(contents, "FORMATS", ("md",))  # the code for reports has changed since
-    monkeypatch.setattr(published_files, "remove_names", lambda text: text + b"!")  # another machine finds other names in logs
+    monkeypatch.setattr(published_files, "remove_names", lambda text: text + b"!")  # other names in logs
     for given in (old, old / archive.ARCHIVE):
         done = publish.publish(given, tmp_path / "published", CREDIT, replace=True)
         assert done.folder == old
