@@ -135,7 +135,7 @@ def test_a_referee_that_gives_no_answer_is_no_fault_of_the_adapter(tmp_path: Pat
         return {}
 
     found = SimpleNamespace(folder=tmp_path, of=answer)
-    suite = {
+    suite: dict[str, Any] = {
         "CASES": {"plain": SimpleNamespace(name="plain", twin="plain")},
         "Found": lambda folder, cases: found,
         "settings": SimpleNamespace(TRUTH="truth"),
