@@ -1,6 +1,6 @@
 # make help: this text. make bench: the main job. make setup: the environments alone.
 # make images: as images (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
-# make test: lint, every quick test and tests/smoke, on any machine. make test-all: everything but test-images.
+# make test: ruff, every quick test and tests/smoke, on any machine. make test-all: everything but test-images.
 # Parts of it: make test-rest (what make test leaves out), test-conformance, test-pipeline, test-faults, test-cluster,
 # test-browser. make test-fast: the quick tests alone. make coverage: all tests, slower, and the lines none reaches.
 # make rehearse-gpu-day: the day on a lent card (tools/gpu_day.py), with its Python 3.12 and packages, here and without one.

@@ -8,6 +8,7 @@ the rungs before that one, except the first three, which take no time once they 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,9 +22,11 @@ from threading import Event, Thread
 from typing import Any
 
 from runner.environments import venv
-from runner.environments.definition import BadDefinition, EnvironmentUnavailable, read
+from runner.environments.definition import BadDefinition, EnvironmentUnavailable, list_variants, read
 from workloads import program
 from workloads.command_line import CommandLine
+from workloads.records.files import RESULT_FILE
+from workloads.records.status import Status
 from workloads.temporary import new_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,15 +41,17 @@ LOOK_AT = {
     "outputs": "the layer that is named; outputs of a probe are in training mode, activations NHWC",
     "gradients": "probe(): the loss is the batch's mean; gradients in canonical layouts",
     "own_gradients": "the parameter that is named: its gradient is small compared with the others', and wrong",
-    "losses": "train(): the loss is that of the batch before its update; each row of `order` is one step",
-    "updates": "the optimizer: what workloads/spec.py says about its rule, epsilon and weight decay",
+    "losses": "probe(), step 1: the batch's mean loss, before its update; a later step: the optimizer's rule "
+    "(workloads/spec.py), `rates[number]`, then whether each row of `order` is one step",
+    "updates": "the optimizer: what workloads/spec.py says about its rule, epsilon and weight decay; as all losses "
+    "agree, also weights(): a copy, made after all updates",
     "weights": "what a step keeps: momentum without the rate, Adam's count of steps, statistics (biased variance)",
     "evaluation": "running statistics of BatchNorm, their momentum and epsilon; partial batches",
     "optimizer_state": "memory(): as many values per parameter as workloads.spec.SLOTS says, and a few scalars",
     "dropout": "Dropout, StochasticDepth: off in evaluation, kept values are divided by 1 - rate, masks follow "
     "build()'s seed; StochasticDepth drops whole images",
 }
-
+OWN_CODE = "the last line of your own code in the traceback"
 
 Rung = tuple[str, Callable[[], None]]  # what is checked, in words, and the check, which raises Fallen
 
@@ -103,13 +108,23 @@ class Ladder:
         return chosen
 
     def definition(self) -> None:
-        """Check that its environment.toml has every key, and that adapter.py exists."""
+        """Check that its environment.toml has every key, that adapter.py exists, and known_deviations.toml."""
         try:
             read(self.project, self.name, "cpu")
+            kinds = [read(self.project, self.name, kind) for kind in list_variants(self.project, self.name)]
         except (BadDefinition, EnvironmentUnavailable) as error:
             raise Fallen(str(error), f'{GUIDE}, "environment.toml"') from error
         if not (self.project.folder(self.name) / "adapter.py").is_file():
             raise Fallen(f"{self.project.folder(self.name)} has no adapter.py", "python -m adapters new NAME")
+        for found in (kind for kind in kinds if not kind.in_base):
+            needed = {"requires": found.requires, "pins": found.pins.strip()}
+            if missing := [key for key, value in needed.items() if not value]:
+                look_at = "python tools/pin.py REQUIREMENT... prints `pins` for what `requires` lists"
+                raise Fallen(f"[{found.device_kind}] of environment.toml lacks {' and '.join(missing)}", look_at)
+        try:
+            self.suite.known_deviations(self.name)
+        except AssertionError as error:
+            raise Fallen(str(error), f'{GUIDE}, "Known deviations"') from error
 
     def imports(self) -> None:
         """Check that its files import only what an adapter may."""
@@ -118,7 +133,11 @@ class Ladder:
         folder = self.project.folder(self.name)
         for path in sorted(folder.rglob("*.py")):
             file = Path("adapters", self.name, path.relative_to(folder))
-            for wrong in table.violations(path.read_text(encoding="utf-8"), file, modules):
+            try:
+                forbidden = table.violations(path.read_text(encoding="utf-8-sig"), file, modules)
+            except (SyntaxError, ValueError) as error:
+                raise Fallen(f"{path}: {error}", "this file: it must be Python, in UTF-8") from error
+            for wrong in forbidden:
                 raise Fallen(wrong, "`imports` of environment.toml: the framework's own modules. Also workloads, "
                              "adapters.base and numpy may be imported")  # fmt: skip
 
@@ -131,25 +150,46 @@ class Ladder:
             raise Fallen(str(error), "the log, `pins` (python tools/pin.py REQUIREMENT...) and `smoke`") from error
 
     def conform(self, names: list[str]) -> None:
-        """Check each case in the order of the suite, with each check in the order of its CHECKS."""
+        """Check each case in the order of the suite, with each check in the order of its CHECKS. If the adapter's
+        process died, the cases that it had computed are checked first: they may show why.
+        """
         suite = self.suite
         cases = {name: suite.CASES[name] for name in names}
         answers = suite.Found(self.folder / names[0], cases)
         computed = {answers.folder / self.name / f"{name}.npz" for name in names}
         computed |= {answers.folder / suite.settings.TRUTH / f"{case.twin}.npz" for case in cases.values()}
+        broken = ""
         for name, case in cases.items():
-            try:
-                with progress(computed):
-                    arrays, truth = answers.of(self.name, case), answers.of(suite.settings.TRUTH, case)
-            except AssertionError as error:
-                raise Fallen(str(error), "the last line of your own code in the traceback") from error
-            if others := answers.modules(self.name) & suite.imports_of_others(self.name):
+            with progress(computed):
+                arrays, why = self._load_arrays(answers, case)
+                truth = self._load_truth(answers, case)
+            broken = broken or why
+            if not why and (others := answers.modules(self.name) & suite.imports_of_others(self.name)):
                 raise Fallen(f"{', '.join(sorted(others))} is loaded, too", "what adapter.py imports")
             seen = suite.Seen(case, arrays, truth, answers.initial(case))
             for check, wrong in suite.checks_of(case).items():
                 known = suite.known_deviations(self.name).get((case.twin, check))
                 if fault := suite.verdict(wrong(seen), known):
                     raise Fallen(f"{name}: {check}: {fault}", LOOK_AT[check])
+        if broken:
+            raise Fallen(broken, OWN_CODE)
+
+    def _load_arrays(self, answers: Any, case: Any) -> tuple[Any, str]:
+        """Return what the adapter computed in this case, and why its process died later; empty if it did not."""
+        try:
+            return answers.of(self.name, case), ""
+        except AssertionError as error:
+            computed = answers.folder / self.name / f"{case.name}.npz"
+            if not computed.is_file():
+                raise Fallen(str(error), OWN_CODE) from error
+            return self.suite.load(computed), str(error)
+
+    def _load_truth(self, answers: Any, case: Any) -> Any:
+        """Return what the referee computes in float64."""
+        try:
+            return answers.of(self.suite.settings.TRUTH, case)
+        except AssertionError as error:
+            raise Fallen(str(error), "the referee's environment") from error
 
     def trial(self) -> None:
         """Run a trial of the framework and the referee with the runner. Other processes may disturb it. The gate asks
@@ -161,6 +201,11 @@ class Ladder:
         command += ["--batch-size", "32", "--epochs", "1", "--window", "1"]
         if subprocess.run(command, cwd=ROOT).returncode:
             raise Fallen("the trial did not end ok", f"the output above, and {results}")
+        for path in sorted(results.glob(f"trials/*/{RESULT_FILE}")):
+            result = json.loads(path.read_text(encoding="utf-8"))
+            own, status = result["spec"]["cell"]["framework"] == self.name, result["status"]
+            if own and status not in (Status.OK, Status.CONTENDED):  # the exit code is 0 if it diverged, for example
+                raise Fallen(f"the trial ended {status}: {result['reason']}", f"the output above, and {path.parent}")
 
 
 @contextmanager

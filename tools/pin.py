@@ -13,10 +13,13 @@ import sys
 
 
 def main(requirements: list[str]) -> None:
-    """Print a requirements file: what pip would install here, each with its version and SHA-256."""
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
-    report = subprocess.run([*command, *requirements], check=True, capture_output=True, text=True).stdout
-    for item in json.loads(report)["install"]:
+    """Print a requirements file: what pip would install here, wheels alone, each with its version and SHA-256."""
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--only-binary=:all:"]
+    command += ["--quiet", "--report", "-", *requirements]
+    asked = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if asked.returncode:
+        sys.exit("pin: pip found no such set; its words are above")
+    for item in json.loads(asked.stdout)["install"]:
         sha256 = item["download_info"]["archive_info"]["hashes"]["sha256"]
         print(f"{item['metadata']['name']}=={item['metadata']['version']} --hash=sha256:{sha256}")
 

@@ -25,6 +25,8 @@ from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
+NO_PARTS = "profile tuned trains whole updates in one loop: leave --accumulate or --profile tuned out"
+
 
 class Adapter(base.Adapter):
     execution = base.JIT
@@ -101,6 +103,8 @@ class Adapter(base.Adapter):
         return {jax.tree_util.keystr(path): gradient for path, gradient in gradients}
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[jax.Array]:
+        if part is not None and self.tuned:
+            raise Unsupported(NO_PARTS)
         each = np.full(len(order), self.rate) if rates is None else rates.astype(np.float32)
         self.rate = each[-1]
         if part is not None:

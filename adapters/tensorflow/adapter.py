@@ -34,6 +34,7 @@ from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
 STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at", "gradients")  # compiled
+NO_PARTS = "profile tuned trains whole updates in one loop: leave --accumulate or --profile tuned out"
 
 
 class Adapter(KerasAdapter):
@@ -165,6 +166,8 @@ class Adapter(KerasAdapter):
             if self.fits:
                 return self.training.fit(self.images, self.labels, order, rates, part)
             if part is not None:
+                if self.tuned:
+                    raise Unsupported(NO_PARTS)
                 return self._accumulated(order, rates, part)
             if self.tuned:
                 inputs = self._inputs(order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -10,16 +11,29 @@ import re
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runner.project import DEFINITION_FILE, Project
-from workloads.records.build import DEFAULT, OF_CUDNN
+from workloads.records.build import DEFAULT, OF_CUDNN, PROFILES
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: an image of NVIDIA's, for GPUs that `cuda` has no code for
-NEEDED = {"label": str, "python": str, "imports": list, "smoke": str, "base": str, "variables": dict}
+# {key: type of its value}
+NEEDED: dict[str, type] = {
+    "label": str, "python": str, "imports": list, "smoke": str, "base": str, "variables": dict,
+}  # fmt: skip
+OPTIONAL: dict[str, type] = {
+    "configuration": str, "thesis": bool, "referee": bool, "profile": dict, "no_profile": dict, "programs": dict,
+    "system_libraries": dict,
+}  # fmt: skip
+OF_A_KIND: dict[str, type] = {
+    "requires": list, "pins": str, "index": str, "variables": dict, "python": str, "base": str, "driverless_smoke": str,
+    "newest_capability": str, "preallocates": bool, "disk_mib": int,
+}  # fmt: skip
+TYPE_NAMES: dict[type, str] = {dict: "table", int: "number"}
 LABEL = re.compile(r"[\w .()+-]+")  # it appears in tables, charts and LaTeX unescaped
 
 
@@ -158,14 +172,44 @@ def _definition(project: Project, framework: str) -> dict[str, Any]:
             raise BadDefinition(f"{path}: {key!r} is missing")
         if not isinstance(table[key], kind):
             raise BadDefinition(f"{path}: {key!r} must be a {kind.__name__}")
+    for where, part, known in _list_tables(table):
+        if fault := _find_fault(part, known):
+            raise BadDefinition(f"{path}: {where}{fault}")
     if not LABEL.fullmatch(table["label"]):
         raise BadDefinition(f"{path}: 'label' may hold letters, digits, blanks and . ( ) + -")
-    kinds = [name for name in KINDS if name in table]
-    if not kinds:
+    if not any(kind in table for kind in KINDS):
         raise BadDefinition(f"{path}: a table is missing, one of {', '.join(f'[{name}]' for name in KINDS)}")
-    if wrong := [name for name in kinds if not isinstance(table[name], dict)]:
-        raise BadDefinition(f"{path}: {wrong[0]!r} must be a table")
     return table
+
+
+def _list_tables(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], Mapping[str, type]]]:
+    """Yield each table with what a fault in it begins with, and {key: type of its value}.
+
+    A table in another one follows it: once that has no fault, it can be read.
+    """
+    profiles: tuple[str, ...] = PROFILES
+    yield "", table, NEEDED | OPTIONAL | dict.fromkeys(KINDS, dict)
+    yield "[profile]: ", table.get("profile", {}), dict.fromkeys(profiles, dict)
+    for name in ("no_profile", "programs"):
+        yield f"[{name}]: ", table.get(name, {}), dict.fromkeys(profiles, str)
+    free = {name: table.get(name, {}) for name in ("variables", "system_libraries")}
+    free |= {f"profile.{name}": variables for name, variables in table.get("profile", {}).items()}
+    for kind in (name for name in KINDS if name in table):
+        yield f"[{kind}]: ", table[kind], OF_A_KIND
+        free[f"{kind}.variables"] = table[kind].get("variables", {})
+    for name, texts in free.items():
+        yield f"[{name}]: ", texts, dict.fromkeys(texts, str)
+
+
+def _find_fault(table: dict[str, Any], known: Mapping[str, type]) -> str:
+    """Return what is wrong with the first key that is unknown, or has a value of another type; empty for none."""
+    for key, value in table.items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        if type(value) is not known[key]:
+            return f"{key!r} must be a {TYPE_NAMES.get(known[key], known[key].__name__)}"
+    return ""
 
 
 def read_label(project: Project, framework: str) -> str:

@@ -144,12 +144,16 @@ def find_difference(evidence: Evidence, truth: Truth) -> str | None:
 
 
 def find_misnamed(evidence: Evidence, truth: Truth) -> str | None:
-    """Return how names of outputs or gradients differ: nothing else can then be compared. None if they do not."""
+    """Return how names of outputs, gradients or weights differ: no more can then be compared. None if they do not."""
     for probe, expected in zip(evidence.probes, truth.expected.probes, strict=False):
         if other := compare_names(list(probe.outputs), list(expected.outputs)):
             return f"outputs are {other}"
         if other := compare_names(sorted(probe.gradients), sorted(expected.gradients)):
             return f"gradients are {other}"
+        for steps in expected.updates:
+            changed = probe.updates.get(steps)  # evidence of earlier versions has none
+            if changed is not None and (other := compare_names(sorted(changed), sorted(expected.updates[steps]))):
+                return f"weights are {other}"
     return None
 
 

@@ -89,6 +89,10 @@ scaled.steps.workload = replace(NETWORK, scale=1e4)  # each of the four steps ov
 moved = trained(scaled)
 scales.append(float(scaled.state.scale))
 use = plain.memory_use(ORDER)
+try:
+    opened("tuned").train(ORDER, part=5)
+except Unsupported as error:
+    parts_refused = str(error)
 
 own = OwnCode("jax", "net.py", "make_model", "0" * 12, NETWORK.classes, NETWORK.input_shape)
 plain.build_model(lambda classes: Net(nnx.Rngs(np.random.randint(2**31))), own, RULE, 0)
@@ -109,6 +113,7 @@ print(
             "own_losses_fall": bool(losses[-4:].mean() < losses[:4].mean()),
             "memory": {"planned": use.planned, "before": use.before, "step_peak": use.step_peak, "peak": use.peak},
             "missing": missing,
+            "parts_refused": parts_refused,
             "refused": [refused, plain.out_of_memory(ValueError("RESOURCE_EXHAUSTED"))],
         }
     )

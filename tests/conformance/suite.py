@@ -20,6 +20,7 @@ import settings
 from conftest import PROJECT, once
 from settings import CASES, Arrays, Case
 
+from adapters.base import MEMORY_KINDS
 from adapters.worker.end_probe import neighbours
 from runner.environments.definition import (
     build_worker_variables,
@@ -184,6 +185,8 @@ def structure(seen: Seen) -> str:
     memory = json.loads(str(seen.found["memory"]))
     if shapes != expected:
         return f"weights {sorted(shapes.items() ^ expected.items())}"
+    if wrong := [kind for kind in MEMORY_KINDS if not isinstance(memory.get(kind), int | str)]:
+        return f"memory() says neither bytes nor a reason for {', '.join(wrong)}"
     counted, told = seen.case.workload.parameter_count, memory["parameters"]
     if isinstance(told, str):  # the reason why this adapter counts none
         return ""
@@ -261,15 +264,18 @@ def updates(seen: Seen) -> str:
 
 
 def losses(seen: Seen) -> str:
-    """Compare the losses of the first ten steps; the first is also compared with the probe's."""
-    found = np.concatenate([[seen.found["loss"]], seen.found["losses"][:10]])
-    expected = np.concatenate([[seen.expected["loss"]], seen.expected["losses"][:10]])
+    """Compare the probe's loss and those of the first ten steps. The first that differs leads to the verb."""
+    given, needed = seen.found["losses"].shape, seen.expected["losses"].shape
+    if given != needed:
+        return f"read() gives {' x '.join(map(str, given))} losses, {needed[0]} expected"
+    found, expected = (np.concatenate([[each["loss"]], each["losses"][:10]]) for each in (seen.found, seen.expected))
     difference = np.abs(found / expected - 1)
-    worst = int(difference.argmax())
-    if difference[worst] <= settings.LOSSES:
+    wrong = np.flatnonzero(~(difference <= settings.LOSSES))
+    if not wrong.size:
         return ""
-    size = compare_with_allowed(float(difference[worst]), settings.LOSSES)
-    return f"the loss of step {max(worst, 1)} differs by {size}"
+    where = f"step {wrong[0]}" if wrong[0] else "probe()"
+    size = compare_with_allowed(float(difference[wrong[0]]), settings.LOSSES)
+    return f"the loss of {where} differs by {size}"
 
 
 def weights(seen: Seen) -> str:
@@ -295,9 +301,10 @@ def optimizer_state(seen: Seen) -> str:
     memory = json.loads(str(seen.found["memory"]))
     if isinstance(memory["optimizer"], str):
         return ""
-    more = memory["optimizer"] - slots * memory["parameters"]
+    parameters = 4 * seen.case.workload.parameter_count
+    more = memory["optimizer"] - slots * parameters
     scalars = 256 + 64 * len(seen.case.workload.parameter_shapes())
-    return "" if 0 <= more <= scalars else f"{memory['optimizer']} bytes, {slots} x {memory['parameters']} expected"
+    return "" if 0 <= more <= scalars else f"{memory['optimizer']} bytes, {slots} x {parameters} expected"
 
 
 def dropout(seen: Seen) -> str:
@@ -370,11 +377,17 @@ def known_deviations(framework: str) -> dict[tuple[str, str], str]:
 
 
 def deviations_in(path: Path) -> dict[tuple[str, str], str]:
-    """{(case, check): reason} in a framework's own file; empty where there is no file."""
-    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("deviation", []) if path.is_file() else []
+    """{(case, check): reason} in a framework's own file; empty where there is no file. Raises AssertionError."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError as error:
+        raise AssertionError(f"{path}: {error}") from error
+    entries = table.get("deviation", [])
+    assert isinstance(entries, list) and table.keys() <= {"deviation"}, f"{path}: may hold [[deviation]] and no more"
     for entry in entries:
         needed = {"case", "check", "reason", "link"}
-        assert entry.keys() == needed and all(entry.values()), f"{path}: {entry} needs all of {needed}"
+        said = isinstance(entry, dict) and all(each and isinstance(each, str) for each in entry.values())
+        assert said and entry.keys() == needed, f"{path}: {entry} needs all of {needed}"
         assert entry["case"] in CASES, f"{path}: no such case: {entry}"
         assert entry["check"] in checks_of(CASES[entry["case"]]), f"{path}: no such check: {entry}"
     return {(entry["case"], entry["check"]): entry["reason"] for entry in entries}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from dataclasses import replace
@@ -29,6 +30,7 @@ from suite import (
     verdict,
 )
 
+from adapters.base import MEMORY_KINDS
 from runner.environments.definition import build_worker_variables, read
 from workloads.layers import Add
 from workloads.networks import WORKLOADS
@@ -83,6 +85,10 @@ def test_a_frameworks_own_folder_says_what_it_is_known_to_compute_otherwise(tmp_
         ('case = "statistics-2"', 'case = "statistics-3"', "no such case"),
         ('check = "evaluation"', 'check = "evaluations"', "no such check"),
         ('link = "where its maintainers say so"', "", "needs all of"),
+        ('case = "statistics-2"', "case = [1]", "needs all of"),
+        ("[[deviation]]", "[deviation]", "may hold"),
+        ("[[deviation]]", "[[deviations]]", "may hold"),
+        ("[[deviation]]", "[[deviation", "known_deviations.toml: "),
     ],
 )
 def test_a_deviation_that_says_too_little_or_of_nothing_is_an_error(
@@ -104,6 +110,39 @@ def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found: Foun
     assert "in a different order: dense2 is where conv1 belongs" in CHECKS["layers"](turned)
     less = replace(right, found={key: array for key, array in arrays.items() if key != "outputs/relu2"})
     assert "named differently: relu2 is missing" in CHECKS["layers"](less)
+
+
+def test_the_first_loss_that_differs_is_named_by_its_verb_and_a_wrong_number_of_them_is_told(found: Found) -> None:
+    case = CASES["plain-sgd"]
+    arrays = found.of(TRUTH, case)
+
+    def told(losses: np.ndarray = arrays["losses"], loss: np.ndarray = arrays["loss"]) -> str:
+        wrong = {**arrays, "losses": losses, "loss": loss}
+        return CHECKS["losses"](Seen(case, wrong, arrays, found.initial(case)))
+
+    late, lost = arrays["losses"].copy(), arrays["losses"].copy()
+    late[1], late[5], lost[2] = 1.01 * late[1], 2 * late[5], np.nan
+    assert told() == ""
+    assert told(late).startswith("the loss of step 2 differs by 1.0e-02 ")
+    assert told(lost).startswith("the loss of step 3 differs by nan ")
+    assert told(late, 2 * arrays["loss"]).startswith("the loss of probe() differs by 1.0e+00 ")
+    assert told(late[:-1]) == f"read() gives {len(late) - 1} losses, {len(late)} expected"
+
+
+def test_memory_that_is_not_counted_or_not_mentioned_is_no_traceback(found: Found) -> None:
+    case = CASES["plain-momentum"]
+    arrays, nbytes = found.of(TRUTH, case), 4 * case.workload.parameter_count
+
+    def told(check: str, memory: dict[str, object]) -> str:
+        wrong = {**arrays, "memory": np.array(json.dumps(memory))}
+        return CHECKS[check](Seen(case, wrong, arrays, found.initial(case)))
+
+    unknown: dict[str, object] = dict.fromkeys(MEMORY_KINDS, "not counted")
+    assert told("structure", unknown) == told("optimizer_state", unknown) == ""
+    assert told("optimizer_state", unknown | {"optimizer": nbytes}) == ""
+    assert told("optimizer_state", unknown | {"optimizer": 0}) == f"0 bytes, 1 x {nbytes} expected"
+    less = {kind: why for kind, why in unknown.items() if kind != "optimizer"} | {"gradients": None}
+    assert told("structure", less) == "memory() says neither bytes nor a reason for gradients, optimizer"
 
 
 def test_a_missing_environment_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

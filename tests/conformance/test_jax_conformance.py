@@ -17,6 +17,7 @@ from divided import every
 from settings import CASES, DROPOUT_SIGMAS, LOSSES, TRUTH, WEIGHTS
 from suite import Found, Seen, checks_of, load, run_in
 from test_devices import ALIKE, APART, Divided, differences
+from test_updates_in_parts import LOOP_OF_WHOLE_UPDATES
 
 from adapters.numpy import adapter as referee
 from runner.environments.definition import read
@@ -67,6 +68,7 @@ def test_jax_in_parts_on_the_device_and_in_other_precisions(jax_found: Found) ->
     memory = told["memory"]
     assert memory["planned"] and memory["before"] < memory["step_peak"] < memory["peak"]
     assert told["refused"] == [True, False]
+    assert told["parts_refused"] == LOOP_OF_WHOLE_UPDATES
     assert len(told["missing"]) == 2 and all("finds no device cuda: " in said for said in told["missing"])
 
 

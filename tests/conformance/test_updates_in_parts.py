@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,18 @@ from adapters.numpy.adapter import Adapter
 ALIKE = 1e-5  # relative of losses, absolute of weights, which are of size 0.1 to 1; seen: 9e-7 and 2e-7
 SHOWN, MARGIN = ("sgd", "adam"), 10  # of the wrong ones
 APART = 1e-3  # BatchNorm's effect with the statistics of each part is larger
+LOOP_OF_WHOLE_UPDATES = "profile tuned trains whole updates in one loop: leave --accumulate or --profile tuned out"
+REFUSED = """
+import numpy as np
+from adapters.base import Unsupported
+from adapters.tensorflow.adapter import Adapter
+adapter = Adapter()
+adapter.open("cpu", 1, "tuned", "float32", "host", "on-demand")
+try:
+    adapter.train(np.zeros((1, 4), np.int32), part=2)
+except Unsupported as error:
+    print(error)
+"""
 BROKEN = {path.stem: path for path in sorted((HERE / "broken" / "accumulated").glob("*.py"))}
 
 
@@ -64,6 +77,11 @@ def test_batchnorm_in_parts_is_what_the_referee_has_and_not_as_if_it_were_whole(
         print(f"\n{framework}, BatchNorm in parts against whole: losses {losses:.1e}, weights {weights:.1e}", end="")
     assert alike[0] <= LOSSES and alike[1] <= WEIGHTS
     assert min(losses, weights) > APART
+
+
+def test_tensorflows_tuned_loop_of_whole_updates_refuses_parts(tmp_path: Path) -> None:
+    (tmp_path / "refused.py").write_text(REFUSED)
+    assert run_in("tensorflow", tmp_path / "refused.py").strip() == LOOP_OF_WHOLE_UPDATES
 
 
 @pytest.mark.parametrize("name", BROKEN)

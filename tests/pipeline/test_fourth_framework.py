@@ -149,9 +149,40 @@ def test_dropout_draws_new_masks_in_every_step_and_a_probe_may_leave_the_generat
             "layers: Probe.outputs is in a different order: dense2 is where conv1 belongs",
             "workload.walk()",
         ),
+        (
+            "    def probe(self, images, labels):\n"
+            "        probe = super().probe(images, labels)\n"
+            "        return Probe(2 * probe.loss, probe.outputs, probe.gradients)",
+            "losses: the loss of probe() differs by ",
+            "probe(), step 1: ",
+        ),
+        (
+            "    def read(self, handle):\n        return super().read(handle)[:-1]",
+            "losses: read() gives ",
+            "each row of `order` is one step",
+        ),
         ("    def synchronize(self):\n        self.workload.layers", "no attribute 'workload'", "traceback"),
+        (  # the gate's probe subtracts them, which ends the process
+            "    def weights(self):\n        return {key: array.T for key, array in super().weights().items()}",
+            "plain-sgd: structure: weights [",
+            "canonical layouts",
+        ),
+        (
+            "    def snapshot(self):\n        raise RuntimeError('no snapshot')",
+            "RuntimeError: no snapshot",
+            "traceback",
+        ),
     ],
-    ids=["half-written", "another forward pass", "another order", "synchronize needs a model"],
+    ids=[
+        "half-written",
+        "another forward pass",
+        "another order",
+        "another loss in the probe",
+        "too few losses",
+        "synchronize needs a model",
+        "another layout",
+        "an end that no array shows",
+    ],
 )
 def test_it_stops_at_the_first_check_that_fails_and_says_what_to_look_at(
     adapters: Path,

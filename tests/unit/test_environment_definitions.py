@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import PROJECT
+from each import for_each
 from filelock import FileLock
 
 from runner import __main__ as runner
@@ -108,6 +109,32 @@ def test_a_definition_without_a_key_that_is_needed_says_which(key: str, tmp_path
 def test_a_definition_of_the_wrong_kind_says_so(changes: dict[str, str], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadDefinition, match=said):
         definition.list_variants(with_lines(tmp_path, WHOLE | changes), "mine")
+
+
+@for_each(
+    "changes, said",
+    [
+        ({"tesis": "true"}, "unknown key 'tesis'; did you mean 'thesis'?"),
+        ({"nothing_like_it": "1"}, "unknown key 'nothing_like_it'"),
+        ({"thesis": '"yes"'}, "'thesis' must be a bool"),
+        ({"cpu": '{pin = ""}'}, "[cpu]: unknown key 'pin'; did you mean 'pins'?"),
+        ({"cpu": '{disk_mib = "12"}'}, "[cpu]: 'disk_mib' must be a number"),
+        ({"cpu": "{preallocates = 1}"}, "[cpu]: 'preallocates' must be a bool"),
+        ({"cpu": "{variables = {THREADS = 1}}"}, "[cpu.variables]: 'THREADS' must be a str"),
+        ({"variables": "{THREADS = 1}"}, "[variables]: 'THREADS' must be a str"),
+        ({"profile": '["tuned"]'}, "'profile' must be a table"),
+        ({"profile": "{tune = {}}"}, "[profile]: unknown key 'tune'; did you mean 'tuned'?"),
+        ({"profile": "{tuned = {THREADS = 1}}"}, "[profile.tuned]: 'THREADS' must be a str"),
+        ({"no_profile": '{compile = "no"}'}, "[no_profile]: unknown key 'compile'; did you mean 'compiled'?"),
+        ({"programs": '{compiled = ["g++"]}'}, "[programs]: 'compiled' must be a str"),
+    ],
+)
+def test_a_key_that_is_misspelt_or_of_the_wrong_kind_is_named_with_the_closest_one(
+    changes: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadDefinition) as raised:
+        definition.list_variants(with_lines(tmp_path, WHOLE | changes), "mine")
+    assert str(raised.value).endswith(f"mine/environment.toml: {said}")
 
 
 def test_a_definition_for_no_kind_of_device_says_so(tmp_path: Path) -> None:

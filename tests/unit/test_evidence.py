@@ -110,6 +110,14 @@ class PartialBatchAsIfFull(Adapter):
         return loss, run
 
 
+class WeightsLeftOut(Adapter):
+    """An adapter whose `weights` has no running statistics."""
+
+    def weights(self) -> Any:
+        trained = self.workload.parameter_shapes()
+        return {key: array for key, array in super().weights().items() if key in trained}
+
+
 class WeightDecay(Adapter):
     def _update(self, key: str, g: Any) -> Any:
         return super()._update(key, g + np.float32(5e-4) * self.state[key])
@@ -360,6 +368,13 @@ def test_what_is_computed_earlier_is_told_first() -> None:
         evidence = replace(evidence, **{left[0][0]: getattr(expected, left[0][0])})
         del left[0]
     assert find_difference(evidence, truth()) is None
+
+
+def test_weights_that_leave_one_out_are_told_though_the_others_agree() -> None:
+    """The probe of the end needs all of them: without this it would check nothing."""
+    found = through_json(gathered(opened(WeightsLeftOut())))
+    said = f"weights are named differently: norm/running_mean is missing (2 of {len(PLAIN.weight_shapes())})"
+    assert find_difference(found, truth()) == said
 
 
 @pytest.mark.parametrize(
