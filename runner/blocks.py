@@ -206,15 +206,20 @@ def judge_blocks(result: TrialResult, path: Path) -> TrialResult:
         blocks = read_blocks(path)
     except ValueError as error:
         return replace(result, status=Status.FAILED, reason=str(error))
-    if (others := compute_foreign_percent(blocks)) > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
+    others = compute_foreign_percent(blocks)
+    if others is not None and others > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
         reason = f"other processes took {others:.0f} % of the cores in the middle block (more than "
         return replace(result, status=Status.CONTENDED, reason=f"{reason}{CONTENDED_PERCENT:g} %)")
     return result
 
 
-def compute_foreign_percent(blocks: list[Block]) -> float:
-    """Return the median of the blocks' foreign CPU percent; the report's trimmed means handle few disturbed blocks."""
-    return statistics.median(block.foreign_cpu_percent for block in blocks)
+def compute_foreign_percent(blocks: list[Block]) -> float | None:
+    """Return the median of the blocks' known foreign CPU percent; None if the kernel did not say it of any.
+
+    The report's trimmed means handle few disturbed blocks.
+    """
+    known = [block.foreign_cpu_percent for block in blocks if block.foreign_cpu_percent is not None]
+    return statistics.median(known) if known else None
 
 
 def measure(request: Request, console: Console) -> list[TrialResult]:
