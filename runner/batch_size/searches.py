@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -121,9 +120,9 @@ class Search:
         return self.fitting
 
     def memory(self) -> tuple[SizePoint, ...]:
-        """Return the peak bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
+        """Return the peak bytes of what the limit counts, by batch size: the highest of the trials so far that ended."""
         return tuple(
-            SizePoint(size, statistics.fmean(peaks), None, None, len(peaks))
+            SizePoint(size, max(peaks), None, None, len(peaks))
             for size, peaks in sorted(self.peaks.items())
         )
 
