@@ -120,7 +120,7 @@ class Search:
         return self.fitting
 
     def memory(self) -> tuple[SizePoint, ...]:
-        """Return the peak bytes of what the limit counts, by batch size: the highest of the trials so far that ended."""
+        """Return the peak bytes of what the limit counts, by batch size: the highest of all trials that ended."""
         return tuple(
             SizePoint(size, max(peaks), None, None, len(peaks))
             for size, peaks in sorted(self.peaks.items())
