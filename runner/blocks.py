@@ -231,12 +231,14 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     specs = plan_processes(request, installed, shared, lambda name, array: write_array(request.results, name, array))
     names = {spec.id for spec in specs}
     before = read_processes(request.results)
+    stored = [each for each in before if each.spec.id in names]
+    finished = {each.spec.id for each in stored if is_counted(each)}
     session = BlockSession(request, launchers, installed, specs, console)
-    session.known = {each.spec.id: each for each in before if each.spec.id in names and is_counted(each)}
-    session.judge(session.known.values())  # judged by this version of the gate
-    to_run = [spec for spec in specs if spec.id not in session.known]
-    if len(to_run) < len(specs):
-        finished = len(specs) - len(to_run)
-        console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: not run again")
+    kept = [each for each in stored if each.spec.id in finished or each.status is Status.CONTENDED]
+    session.known = {each.spec.id: each for each in kept}
+    session.judge(kept)  # judged by this version of the gate
+    to_run = [spec for spec in specs if spec.id not in finished]
+    if finished:
+        console.print(f"{len(finished)} of {len(specs)} processes are finished in {request.results}: not run again")
     session.run_each(to_run, Display(console, estimate_processes_s(request, to_run, before), {}), TooLarge(()))
     return [session.known[spec.id] for spec in specs]
