@@ -239,6 +239,7 @@ def _time(measurement: Measurement, framework: str, phase: Phase, size: int, min
     logs = [average_process(each, phase, lambda times: -math.log(times[size])) for each in mine]
     speed, low, high = ratio_interval(logs)
     blocks = [of_round[size] for process in mine for of_round in process.rounds[phase]]
+    shares = [block.foreign_cpu_percent for block in blocks if block.foreign_cpu_percent is not None]
     step_s, steps = size / speed, math.nan
     task = measurement.section.condition.task
     images = count_images(task.dataset, task.source, "train")
@@ -254,7 +255,7 @@ def _time(measurement: Measurement, framework: str, phase: Phase, size: int, min
         "step_ms": 1000 * step_s,
         "steps_an_epoch": steps,
         "epoch_s": steps * step_s,
-        "foreign_cpu_percent": statistics.fmean(block.foreign_cpu_percent for block in blocks),
+        "foreign_cpu_percent": statistics.fmean(shares) if shares else None,
         "processes": len(mine),
         "rounds": sum(len(process.rounds[phase]) for process in mine),
     }

@@ -206,15 +206,20 @@ def judge_blocks(result: TrialResult, path: Path) -> TrialResult:
         blocks = read_blocks(path)
     except ValueError as error:
         return replace(result, status=Status.FAILED, reason=str(error))
-    if (others := compute_foreign_percent(blocks)) > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
+    others = compute_foreign_percent(blocks)
+    if others is not None and others > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
         reason = f"other processes took {others:.0f} % of the cores in the middle block (more than "
         return replace(result, status=Status.CONTENDED, reason=f"{reason}{CONTENDED_PERCENT:g} %)")
     return result
 
 
-def compute_foreign_percent(blocks: list[Block]) -> float:
-    """Return the median of the blocks' foreign CPU percent; the report's trimmed means handle few disturbed blocks."""
-    return statistics.median(block.foreign_cpu_percent for block in blocks)
+def compute_foreign_percent(blocks: list[Block]) -> float | None:
+    """Return the median of the blocks' known foreign CPU percent; None if the kernel did not say it of any.
+
+    The report's trimmed means handle few disturbed blocks.
+    """
+    known = [block.foreign_cpu_percent for block in blocks if block.foreign_cpu_percent is not None]
+    return statistics.median(known) if known else None
 
 
 def measure(request: Request, console: Console) -> list[TrialResult]:
@@ -226,12 +231,14 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     specs = plan_processes(request, installed, shared, lambda name, array: write_array(request.results, name, array))
     names = {spec.id for spec in specs}
     before = read_processes(request.results)
+    stored = [each for each in before if each.spec.id in names]
+    finished = {each.spec.id for each in stored if is_counted(each)}
     session = BlockSession(request, launchers, installed, specs, console)
-    session.known = {each.spec.id: each for each in before if each.spec.id in names and is_counted(each)}
-    session.judge(session.known.values())  # judged by this version of the gate
-    to_run = [spec for spec in specs if spec.id not in session.known]
-    if len(to_run) < len(specs):
-        finished = len(specs) - len(to_run)
-        console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: not run again")
+    kept = [each for each in stored if each.spec.id in finished or each.status is Status.CONTENDED]
+    session.known = {each.spec.id: each for each in kept}
+    session.judge(kept)  # judged by this version of the gate
+    to_run = [spec for spec in specs if spec.id not in finished]
+    if finished:
+        console.print(f"{len(finished)} of {len(specs)} processes are finished in {request.results}: not run again")
     session.run_each(to_run, Display(console, estimate_processes_s(request, to_run, before), {}), TooLarge(()))
     return [session.known[spec.id] for spec in specs]

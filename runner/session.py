@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from runner import progress, rebuild
+from runner import late_memory, progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
@@ -30,12 +30,10 @@ from runner.setup import find_next_aside, make_fresh_folder, put_aside, put_back
 from runner.storage import Storage, StoredTrials, room_aside
 from runner.trial import MemoryWorker, TooLarge, format_now, run_trial
 from workloads.records import files
-from workloads.records.figures import STEPS_PEAK
-from workloads.records.files import EVENTS_FILE, RESULT_FILE, write_json
+from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import UNMEASURED, Status
-from workloads.records.stored_events import read_events
 
 Launchers = Mapping[str, Launcher | Unavailable]  # by framework: its launcher, or why it has none
 
@@ -59,6 +57,7 @@ class Session:
         self.storage = Storage(request.results)
         self.known: dict[str, TrialResult] = {}
         self.groups: dict[str, Group] = {}  # by id
+        self.restored: set[str] = set()  # ids of disturbed trials whose later attempt measured nothing
         self.advice = progress.Advice(console, request.retry)
 
     def open(self, stored: StoredTrials) -> None:
@@ -143,7 +142,7 @@ class Session:
         if plan.to_run:
             display = Display(self.console, plan.estimates_s, plan.series)
             self.run_each(plan.to_run, display, TooLarge(plan.finished.values()), noise)
-        self.ask_memory(plan)
+        late_memory.add_accounts(self, plan)
         return [self.known[spec.id] for spec in plan.trials]
 
     def run_each(
@@ -155,12 +154,13 @@ class Session:
         machine = {**(noise or {}), **description.describe(request.project, request.placement.device, request.gpus)}
         with display:
             for spec in specs:
-                self.next(spec, machine, too_large, display)
+                with self.keep_disturbed(spec):
+                    self.next(spec, machine, too_large, display)
             disturbed = self.disturbed(specs)
             progress.announce_again(disturbed, self.console)
             display.once_more(disturbed)
             for spec in disturbed:
-                with self.once_more(spec):
+                with self.keep_disturbed(spec):
                     self.next(spec, machine, too_large, display)
 
     def next(self, spec: TrialSpec, machine: dict[str, Any], too_large: TooLarge, display: Display) -> None:
@@ -180,56 +180,30 @@ class Session:
         self.advice.give(self.known[spec.id])
 
     def disturbed(self, specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-        """Trials to be tried once more after the others; none if `--retry contended` already retried them at once."""
+        """Trials to be tried once more after the others: those that were disturbed in this run.
+
+        None if `--retry contended` already retried them at once.
+        """
         if Status.CONTENDED in self.request.retry:
             return []
-        return [spec for spec in specs if self.known[spec.id].status is Status.CONTENDED]
+        tried = [spec for spec in specs if spec.id not in self.restored]
+        return [spec for spec in tried if self.known[spec.id].status is Status.CONTENDED]
 
     @contextmanager
-    def once_more(self, spec: TrialSpec) -> Iterator[None]:
-        """Guard the automatic second attempt at a disturbed trial: if it measures nothing, the first result stays."""
-        first, folder = self.known[spec.id], self.folder(spec)
+    def keep_disturbed(self, spec: TrialSpec) -> Iterator[None]:
+        """Guard a further attempt at a disturbed trial, of this run or an earlier one: if it measures nothing, the
+        result from before stays.
+        """
+        first, folder = self.known.get(spec.id), self.folder(spec)
+        if first is None or first.status is not Status.CONTENDED:
+            yield
+            return
         aside = find_next_aside(folder, self.kind)
         yield
         if self.known[spec.id].status in UNMEASURED:
             self.console.print(f"  {progress.STAYS} {put_back(aside, folder, self.kind)}")
             self.judge_anew({spec.id: first})
-
-    def ask_memory(self, plan: Plan) -> None:
-        """Measure what the trials' memory holds if that was not known when they ran, in this run or in one that ended
-        too early. Their results are then rebuilt from their files.
-        """
-        asked: set[str] = set()
-        for spec in plan.trials:
-            folder, launcher = self.folder(spec), self.launchers[spec.cell.framework]
-            if isinstance(launcher, Unavailable) or not self.waits_for_memory(spec, folder):
-                continue
-            if spec.memory_id not in asked and self.memory.known(spec) is None:
-                self.console.print(f"{spec.cell.framework}: measuring what its memory holds ...")
-            asked.add(spec.memory_id)
-            self.storage.need(spec, launcher)
-            account = self.memory.gather(spec, launcher)
-            self.storage.whole(spec, launcher)
-            written = replace(rebuild.read_attempt(folder), memory=account)
-            before = self.known[spec.id]
-            try:
-                ended = written.with_events(read_events(folder / EVENTS_FILE))
-                result = None if ended is None else rebuild.assemble_trial(folder, spec, written, ended)
-                if result is None or rebuild.loses_figures(before, result):
-                    raise ValueError("its files hold less than its result, which stays unchanged")
-            except ValueError as error:
-                self.console.print(f"{spec.id}: its memory contents were not added: {error}")
-                continue
-            self.judge_anew({spec.id: replace(result, evidence=before.evidence, end=before.end)})
-            written.store(folder)  # last: while this is missing, it is done again
-
-    def waits_for_memory(self, spec: TrialSpec, folder: Path) -> bool:
-        """True if the trial was measured but its memory contents were not."""
-        peak = self.known[spec.id].figures.get(STEPS_PEAK.name)
-        try:
-            return peak is not None and peak.value is None and rebuild.read_attempt(folder).memory is None
-        except ValueError:  # a trial stored before such files existed
-            return False
+            self.restored.add(spec.id)
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str, conditions: dict[str, Any]) -> None:
         """Record why a trial is not run, if it has not been recorded before."""

@@ -31,7 +31,7 @@ from adapters.worker.steady import WindowTrainer
 from adapters.worker.trainer import Trainer
 from adapters.worker.trial import WARM_UP_STEPS, warm_up
 from workloads.datasets import Images
-from workloads.processor_time import read_busy_s
+from workloads.processor_time import compute_foreign_share, find_busy_s
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, Phase
 from workloads.records.events import Event
 from workloads.records.files import write_json
@@ -139,12 +139,13 @@ class EvaluationBlocks:
 def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work) -> Block:
     """Measure one block; the device is idle at both edges."""
     adapter.synchronize()
-    busy_before_s, own_before_s, began_s = read_busy_s(CORES), time.process_time(), time.monotonic()
+    busy_before_s, own_before_s, began_s = find_busy_s(CORES), time.process_time(), time.monotonic()
     steps = work(size)
     adapter.synchronize()
     wall_s = time.monotonic() - began_s
-    foreign_s = read_busy_s(CORES) - busy_before_s - (time.process_time() - own_before_s)
-    return Block(phase, number, size, steps, wall_s, 100 * foreign_s / (wall_s * len(CORES)))
+    busy_after_s, own_s = find_busy_s(CORES), time.process_time() - own_before_s
+    foreign_percent = compute_foreign_share(busy_before_s, busy_after_s, own_s, wall_s, len(CORES))
+    return Block(phase, number, size, steps, wall_s, foreign_percent)
 
 
 def rounds(adapter: Adapter, phase: Phase, turns: NDArray[np.int32], length_s: float, work: Work) -> list[Block]:

@@ -11,7 +11,7 @@ from typing import Any
 from workloads.records.batch_answers import ANSWERS_FILE, Answers
 from workloads.records.job import ON_DEMAND, ROOMS, Kind
 from workloads.records.result import TrialResult
-from workloads.records.trainings import group_alike, target, trained
+from workloads.trainings import group_alike, target, trained
 
 from ..batch_size import answers as batch_size
 from ..load import Stored

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 from rich.console import Console
 
-from runner import setup
+from runner.batch_size.answers_file import AnswersFile
 from runner.batch_size.judged import judge_sizes, list_not_recommended
 from runner.batch_size.largest import Bound
 from runner.batch_size.memory_limit import bound_request, find_limit
@@ -29,7 +28,6 @@ from runner.batch_size.question import (
 )
 from runner.batch_size.searches import Search, count_largest
 from runner.batch_size.steps import StepTrials
-from runner.environments import definition
 from runner.project import RESULTS, Project
 from runner.proof import prove_searches
 from runner.request import cli, inputs, own_data
@@ -37,16 +35,13 @@ from runner.request.cli import Request
 from runner.request.parser import BadInput, Parser, add_axes, add_shared, need_known, number, run_parser, whole
 from runner.request.plan import build_plan
 from runner.setup import collect_installations, make_environments
-from runner.trial import format_now
 from workloads.records.advice import choose_batch_size
-from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, MicroBatches
-from workloads.records.files import write_json
+from workloads.records.batch_answers import Answers, MicroBatches
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult, refuse_target
 from workloads.records.status import HARMLESS
-from workloads.records.trainings import FEWEST, target, trained
+from workloads.trainings import FEWEST, target, trained
 from workloads.schedules import divide_batch
-from workloads.setting_words import OWN_CODE
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work, with which others are compared
@@ -129,37 +124,6 @@ def build_parser() -> Parser:
     return parser
 
 
-class AnswersFile:
-    """ANSWERS_FILE, rewritten with every answer."""
-
-    def __init__(self, request: Request, question: Question, bound: Bound) -> None:
-        """Prepare the file; nothing is written yet."""
-        self.path, self.bound = request.results / ANSWERS_FILE, bound
-        self.conditions, self.in_use = collect_conditions(request, bound), question.in_use
-        self.answers = {name: Answers(name, devices=request.placement.devices) for name in request.frameworks}
-
-    def store(self, framework: str, **known_now: Any) -> None:
-        """Store what is known about the framework so far."""
-        self.answers[framework] = replace(self.answers[framework], **known_now)
-        frameworks = tuple(self.answers.values())
-        write_json(self.path, asdict(BatchAnswers(SCHEMA_VERSION, self.conditions, self.in_use, frameworks)))
-
-
-def collect_conditions(request: Request, bound: Bound) -> dict[str, Any]:
-    """Return the conditions of all answers: those of every command, what is trained, and the memory limit."""
-    names = dict.fromkeys(model.workload for model in request.models.values())
-    return setup.collect_conditions(request) | {
-        **({"workload": f"{', '.join(names)} ({OWN_CODE})"} if names else {}),
-        **({"devices": request.placement.devices} if request.placement.devices > 1 else {}),
-        "started_at": format_now(),
-        "train_images": request.dataset.train_count,
-        "optimizer": asdict(request.study.optimizer_spec),
-        "epochs": request.study.epochs,
-        "limit_bytes": bound.limit_bytes,
-        "labels": {name: definition.read_label(request.project, name) for name in request.frameworks},
-    }
-
-
 def find_bound(request: Request) -> Bound:
     """Return the memory limit that searches are bound by. Raises BadInput."""
     try:
@@ -188,7 +152,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     launchers = make_environments(request, console)
     installed = collect_installations(request)
     written = inputs.write_repeats(request, data, range(1))
-    file = AnswersFile(request, question, bound)
+    file = AnswersFile(request, question, bound, console)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
     steps = StepTrials.prepare(bound_request(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
     prove_searches(list(steps.specs.values()), request, launchers, console)
@@ -205,8 +169,9 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
             for framework, answer in answers.items():
                 file.store(framework, noise=answer)
     _train(request, question, train, file, console)
-    every = file.answers.values()
-    return int(any(is_unanswered(each, question) or has_failed(each) for each in every))
+    asked = [file.answers[name] for name in request.frameworks]
+    failed = (has_failed(each, list_found_sizes(each, question)) for each in asked)
+    return int(any(failed) or any(is_unanswered(each, question) for each in asked))
 
 
 def _search(search: Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
@@ -230,12 +195,11 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
 
     If trainings were requested, every framework trains at each found size, each requested size and the one in use.
     """
-    images = count_largest(request)
-    for line in explain_untrained(file.answers.values(), question, images):
+    images, searched = count_largest(request), [file.answers[name] for name in request.frameworks]
+    for line in explain_untrained(searched, question, images):
         console.print(line)
     found = {
-        name: {size for size in list_found_sizes(answers, question) if size <= images}
-        for name, answers in file.answers.items()
+        each.framework: {size for size in list_found_sizes(each, question) if size <= images} for each in searched
     }
     cells = {(name, size) for name, sizes in found.items() for size in sizes}
     if question.trains:
@@ -267,9 +231,9 @@ def _is_plain(result: TrialResult) -> bool:
     return result.spec.cell.allocator == ON_DEMAND
 
 
-def has_failed(answers: Answers) -> bool:
-    """True if a trial at a found size ended with a status that is an error in any run."""
-    return any(each.status not in HARMLESS for each in answers.judged)
+def has_failed(answers: Answers, sizes: Collection[int]) -> bool:
+    """True if a trial at one of these found sizes ended with a status that is an error in any run."""
+    return any(each.status not in HARMLESS for each in answers.judged if each.batch_size in sizes)
 
 
 def list_found_sizes(answers: Answers, question: Question) -> set[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.trainings import ENERGIES
+from workloads.trainings import ENERGIES
 from workloads.words import format_count
 
 MOST = 8192  # no larger size is searched for speed
@@ -121,9 +120,9 @@ class Search:
         return self.fitting
 
     def memory(self) -> tuple[SizePoint, ...]:
-        """Return the peak bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
+        """Return the peak bytes of what the limit counts, by batch size: the highest of all trials that ended."""
         return tuple(
-            SizePoint(size, statistics.fmean(peaks), None, None, len(peaks))
+            SizePoint(size, max(peaks), None, None, len(peaks))
             for size, peaks in sorted(self.peaks.items())
         )
 

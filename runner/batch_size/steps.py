@@ -66,13 +66,17 @@ class StepTrials:
         return replace(self, specs=specs)
 
     def spec(self, framework: str, batch_size: int) -> TrialSpec:
-        """Return the trial of this batch size. It has no epochs, so no ordinary trial has its id."""
+        """Return the trial of this batch size, whose learning rates are written if steps differ in theirs.
+
+        It has no epochs, so no ordinary trial has its id.
+        """
         spec, request = self.specs[framework], self.request
+        available = self.inputs | inputs.write_step_rates(request, batch_size)
         spec = replace(
             spec,
             cell=Cell(framework, batch_size, ON_DEMAND),
             passes=Passes(0, spec.passes.last_batch),
-            inputs=inputs.select_inputs(self.inputs, batch_size),
+            inputs=inputs.select_inputs(available, batch_size),
         )
         return own_code.build_trial(spec, request.models, request.dataset.classes, request.workload.input_shape)
 

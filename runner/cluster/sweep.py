@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
+from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ class Sweep:
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
         self.announced: set[str] = set()  # names of nodes
-        self.kept: dict[str, ExitStack] = {}  # by id: keeps a disturbed first attempt if the later ones measure nothing
+        self.kept: dict[str, ExitStack] = {}  # by id: keeps a disturbed result if the later attempts measure nothing
 
     def run(self) -> list[TrialResult]:
         """Return the plan's trials. Raises CannotGoOn, OSError, KeyboardInterrupt; what has arrived is stored."""
@@ -64,6 +65,7 @@ class Sweep:
         self.waiting.extend(build_blocks(self.plan.to_run, self.commit))
         if self.waiting:
             prove_handed_out(self.plan.to_run, self.session.gate, self.console)
+            self.keep_disturbed(self.plan.to_run)
             with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
                 self.until_done()
                 self.try_once_more()
@@ -75,11 +77,15 @@ class Sweep:
         progress.announce_again(disturbed, self.console)
         self.display.once_more(disturbed)
         self.tries.clear()
-        for spec in disturbed:
-            self.kept[spec.id] = ExitStack()
-            self.kept[spec.id].enter_context(self.session.once_more(spec))
+        self.keep_disturbed(disturbed)
         self.waiting.extend(build_blocks(disturbed, self.commit))
         self.until_done()
+
+    def keep_disturbed(self, specs: Iterable[TrialSpec]) -> None:
+        """Guard the next attempts at those of these trials that are disturbed, until they are finished."""
+        for spec in specs:
+            self.kept[spec.id] = ExitStack()
+            self.kept[spec.id].enter_context(self.session.keep_disturbed(spec))
 
     def until_done(self) -> None:
         """Hand out what waits, and take what arrives, until nothing is left."""
@@ -173,7 +179,7 @@ class Sweep:
         self.finish(spec, 0.0)
 
     def finish(self, spec: TrialSpec, took_s: float) -> None:
-        """Show the finished trial. Its disturbed first attempt is put back if the later ones measured nothing."""
+        """Show the finished trial. Its disturbed result is put back if the later attempts measured nothing."""
         with self.kept.pop(spec.id, nullcontext()):
             result = self.session.known[spec.id]
             self.too_large.learn(result)

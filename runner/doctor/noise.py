@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runner.doctor.machine import Finding, State
 from runner.machine import description, locks
-from workloads.processor_time import read_busy_s
+from workloads.processor_time import compute_foreign_share, find_busy_s
 
 LOOP_S = 2.0
 PIECE = 40_000  # additions: some milliseconds
@@ -57,18 +57,8 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> LoopTimes:
         throttled = description.compute_rise(throttle_count, description.read_throttle_count(cores))
     finally:
         os.sched_setaffinity(0, allowed)
-    foreign_percent = None
-    if before_s is not None and after_s is not None:
-        foreign_percent = max(0.0, 100 * (after_s - before_s - own_s) / (wall_s * len(cores)))
-    return LoopTimes(pieces_s, wall_s, foreign_percent, throttled)
-
-
-def find_busy_s(cores: Sequence[int]) -> float | None:
-    """Return the seconds in which these cores were busy since boot; None where the kernel does not say."""
-    try:
-        return read_busy_s(cores)
-    except (OSError, ValueError):
-        return None
+    percent = compute_foreign_share(before_s, after_s, own_s, wall_s, len(cores))
+    return LoopTimes(pieces_s, wall_s, None if percent is None else max(0.0, percent), throttled)
 
 
 def check_load(average: float, cores: int) -> Finding:

@@ -119,8 +119,7 @@ def write_all_repeats(
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
     """Return {repeat: its inputs}. Repeat r draws weights, order and augmentation with seed + r."""
     study, results = request.study, request.results
-    rates = compute_rates(study, request.dataset.train_count)
-    data = data | {name: write_array(results, name.replace("/", "-b"), array) for name, array in rates.items()}
+    data = data | _write_rates(results, compute_rates(study, request.dataset.train_count))
     written = {}
     own = write_own_weights(request) if repeats else {}
     for repeat in repeats:
@@ -138,6 +137,24 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
             weights.save(archive, weights.draw(request.workload, seed))
             written[repeat]["weights"] = write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer())
     return written
+
+
+def write_step_rates(request: Request, batch_size: int) -> dict[str, InputFile]:
+    """Write the learning rates of a trial of steps alone at this batch size; nothing where all steps have one rate.
+
+    Steps alone need not come to a warm-up's end. Where a training at this size would not, they have the highest rate.
+    """
+    study = request.study.changed(batch_sizes=(batch_size,))
+    try:
+        rates = compute_rates(study, request.dataset.train_count)
+    except BadInput:
+        rule = study.optimizer_spec.at(study.accumulate * study.devices * batch_size)
+        rates = {f"{RATES}/{batch_size}": np.array([rule.learning_rate], np.float32)}
+    return _write_rates(request.results, rates)
+
+
+def _write_rates(results: Path, rates: dict[str, NDArray[np.float32]]) -> dict[str, InputFile]:
+    return {name: write_array(results, name.replace("/", "-b"), array) for name, array in rates.items()}
 
 
 def write_own_weights(request: Request) -> dict[str, InputFile]:

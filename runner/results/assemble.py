@@ -13,13 +13,12 @@ from runner.results.gpu import OfGpu, check_alone_on_all, combine_gpus, count_ot
 from runner.results.memory import MemoryAccount, collect_memory
 from runner.results.pace import compute_pace
 from runner.results.times import check_times
+from runner.results.usage import compute_foreign_in_epochs, compute_usage
 from runner.results.window import (
     compute_call_times,
-    compute_foreign_in_epochs,
     compute_interruptions,
     compute_speed,
     compute_start_up,
-    compute_usage,
     cpu_quota,
     find_divergence,
     make_unknown,

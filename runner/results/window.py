@@ -1,12 +1,11 @@
-"""The figures of one trial, cut from events and samples by the steady window: speed, and the processor's usage, quota
-and energy.
+"""The figures of one trial, cut from events and samples by the steady window: speed, and the processor's quota and
+energy.
 
 `events` are the worker's by name, the last of each.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.records import figures as registry
-from workloads.records.checks import FEWEST_SAMPLES
 from workloads.records.columns import PERIOD_S
-from workloads.records.events import Count, Event, Events
+from workloads.records.events import Count, Event
 from workloads.records.figures import Figure, FigureSpec, Method
 from workloads.records.job import TrialSpec
 from workloads.records.samples import Samples, SteadyWindow
 
-FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores less the trial's"
-NO_CORES = "the samples do not say how busy the allotted cores were (cores_cpu_s, from /proc/stat)"
 NO_WINDOW = "the trial did not reach the end of its steady window"
 
 
@@ -160,68 +156,6 @@ def compute_growth(samples: Samples, column: str, window: SteadyWindow) -> tuple
         intervals.append(np.stack([np.diff(read) / 1e9, np.diff(np.interp(read, times, sums))], axis=1))
     every = np.concatenate(intervals)
     return (every, int(inside.sum())) if len(every) else None
-
-
-def compute_usage(
-    events: dict[str, Any], samples: Samples, spec: TrialSpec, quota_cores: float | None = None
-) -> dict[str, Figure]:
-    """Return CPU %, the share of the cores allotted (`threads`), or of a quota below that. Return foreign CPU %, the
-    share of the same cores that others used, including the sampler.
-    """
-    specs = (registry.CPU_USAGE, registry.CPU_BUSY, registry.FOREIGN_CPU)
-    source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
-    usable = min(float(spec.placement.threads), quota_cores or math.inf)
-    if usable < spec.placement.threads:
-        source += f", as a share of the CPU quota of {usable:g} cores"
-    window = SteadyWindow.read(events)
-    if window is None:
-        return make_all_unknown(specs, source, NO_WINDOW)
-    tree, machine = compute_growth(samples, "cpu_s", window), compute_growth(samples, "cores_cpu_s", window)
-    if tree is None:
-        inside = int(np.sum(select_window(samples, window) & ~np.isnan(samples["cpu_s"])))
-        few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
-        return make_all_unknown(specs, source, few)
-    intervals, count = tree
-    busy = intervals[intervals[:, 1] > 0]
-    return {
-        registry.CPU_USAGE.name: Figure(100 * _rate(intervals) / usable, source, count),
-        registry.CPU_BUSY.name: Figure(
-            100 * float(busy[:, 1].sum() / busy[:, 0].sum()) / usable,
-            f"{source}; intervals between samples in which there was any",
-            len(busy),
-        )
-        if len(busy)
-        else make_unknown(source, "the process tree used no CPU in any interval between samples"),
-        registry.FOREIGN_CPU.name: Figure(_taken_percent(intervals, machine[0], spec), FOREIGN_SOURCE, count)
-        if machine
-        else make_unknown(FOREIGN_SOURCE, NO_CORES),
-    }
-
-
-def compute_foreign_in_epochs(events: Events, samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
-    """Return FOREIGN_CPU_EPOCHS, from the first epoch's start to the last evaluation's end; null in short epochs."""
-    name, source = registry.FOREIGN_CPU_EPOCHS.name, f"{FOREIGN_SOURCE}, over all epochs and their evaluations"
-    starts = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
-    ends = [event["t_ns"] for event in events if event["event"] == Event.EPOCH_EVALUATED]
-    if not starts or not ends:
-        return {name: make_unknown(source, "no epoch was evaluated")}
-    epochs = SteadyWindow(((starts[-1], ends[-1]),))
-    tree, machine = compute_growth(samples, "cpu_s", epochs), compute_growth(samples, "cores_cpu_s", epochs)
-    if tree is None or tree[1] < FEWEST_SAMPLES:
-        return {name: make_unknown(source, f"fewer than {FEWEST_SAMPLES} samples in the epochs")}
-    if machine is None:
-        return {name: make_unknown(source, NO_CORES)}
-    return {name: Figure(_taken_percent(tree[0], machine[0], spec), source, tree[1])}
-
-
-def _rate(intervals: NDArray[np.float64]) -> float:
-    """Return the increase per second over all of the intervals."""
-    return float(intervals[:, 1].sum() / intervals[:, 0].sum())
-
-
-def _taken_percent(tree: NDArray[np.float64], cores: NDArray[np.float64], spec: TrialSpec) -> float:
-    """Return the share of the allotted cores used outside the process tree, in %."""
-    return 100 * max(0.0, _rate(cores) - _rate(tree)) / spec.placement.threads
 
 
 QUOTA_SOURCE = "cpu.stat of the worker's control groups"

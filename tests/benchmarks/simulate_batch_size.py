@@ -21,7 +21,7 @@ from runner.batch_size.best import TOLERATED, find_best_size
 from workloads.records.batch_answers import Holds, SizeVerdict
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
-from workloads.records.trainings import LEAST_SPEED_UP, TOLERATED_LOSS, least, trained
+from workloads.trainings import LEAST_SPEED_UP, TOLERATED_LOSS, least, trained
 
 LARGEST = 4096
 SIZES = [1 << power for power in range(13)]

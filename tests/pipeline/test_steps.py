@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import PROJECT
 from rich.console import Console
@@ -18,7 +19,7 @@ from runner.setup import collect_installations, make_environments
 from workloads.records.batch_answers import Fit, Limit
 from workloads.records.events import Event
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, RESULT_FILE
-from workloads.records.job import Kind
+from workloads.records.job import RATES, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
@@ -34,6 +35,18 @@ def step_trials(results: Path, *words: object) -> StepTrials:
     request = bound_request(request, *find_limit(request))
     repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))
     return StepTrials.prepare(request, collect_installations(request), repeats, make_environments(request, Console()))
+
+
+def test_every_searched_size_has_learning_rates_of_its_own_where_steps_differ_in_theirs(tmp_path: Path) -> None:
+    """64 images in 10 epochs; no training at 200 would come to the end of this warm-up."""
+    words = "--memory-limit", 900, "--batch-size", 4, "--epochs", 10, "--learning-rate", 0.5
+    trials = step_trials(tmp_path / "rates", *words, "--schedule", "cosine", "--warm-up", 20)
+    files = {size: trials.spec("numpy", size).inputs[RATES].path for size in (4, 8, 200)}
+    rates = {size: np.load(tmp_path / "rates" / file) for size, file in files.items()}
+    assert {size: len(each) for size, each in rates.items()} == {4: 160, 8: 80, 200: 1}
+    assert [each.max() for each in rates.values()] == [0.5] * 3
+    constant = step_trials(tmp_path / "constant", *words)
+    assert not any(RATES in constant.spec("numpy", size).inputs for size in (4, 8, 200))
 
 
 def test_a_batch_larger_than_the_split_has_a_trial_without_an_accuracy(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from reports.report import Chapter
 from reports.reproduction import size_claims
 from reports.reproduction.claim_tests import Outcome
 from reports.reproduction.publication import read_size_article
+from reports.table import EMPTY
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
 from workloads.statistics import Verdict, trimmed_mean
@@ -188,6 +190,20 @@ def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> Non
     assert "one step more than at 256" in of_one.below[1] and "its inference column by 7" in of_one.below[1]
 
 
+def test_what_others_took_is_a_dash_where_the_kernel_did_not_say_it_of_any_block(tmp_path: Path) -> None:
+    generator = np.random.default_rng(5)
+    for process in range(3):
+        unknown = [
+            replace(block, foreign_cpu_percent=None) if process or block.phase is Phase.TRAINING else block
+            for block in simulated_blocks(generator)
+        ]
+        store_blocks(tmp_path, spec_of_blocks("pytorch", (127, 128, 129), process), unknown)
+    (table,) = [table for table in read(tmp_path).tables if table.name == "block-times"]
+    place = table.head.index("Foreign CPU, %")
+    shown = {(phase, row[place].text) for phase, row in zip(table.tidy["phase"], table.rows, strict=True)}
+    assert shown == {("training", EMPTY.text), ("evaluation", "1.0")}
+
+
 def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) -> None:
     study_of_blocks(tmp_path, {}, processes=3)
     blocks = simulated_blocks(np.random.default_rng(1))
@@ -206,7 +222,7 @@ def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) 
     "change",
     [
         {"wall_s": 0}, {"wall_s": "1"}, {"steps": 0}, {"steps": 1.5}, {"round": -1}, {"batch_size": 2**40},
-        {"phase": "sleep"}, {"foreign_cpu_percent": None}, {"invented": 1},
+        {"phase": "sleep"}, {"foreign_cpu_percent": "1"}, {"invented": 1},
     ],
 )  # fmt: skip
 def test_a_block_that_nobody_can_have_measured_is_refused(tmp_path: Path, change: Mapping[str, object]) -> None:

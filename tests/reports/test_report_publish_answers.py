@@ -15,7 +15,7 @@ from reports.publishing import archive, contents, publish, published_files
 from reports.publishing.citation import Credit
 from reports.publishing.publish import list_obstacles
 from workloads.records.batch_answers import ANSWERS_FILE, HOST_LIMIT_FILE
-from workloads.records.trainings import target, trained
+from workloads.trainings import target, trained
 
 WORKER = "steps/pytorch-cpu-b00064-r0-0123abcd"
 

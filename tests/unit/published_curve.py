@@ -9,7 +9,7 @@ from typing import Literal
 
 from runner.batch_size.best import TOLERATED
 from workloads.records.batch_answers import Best, Ratio, Reached, SizePoint, SizeVerdict, Target
-from workloads.records.trainings import answer
+from workloads.trainings import answer
 
 
 @dataclass(frozen=True)

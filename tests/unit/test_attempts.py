@@ -24,7 +24,7 @@ from test_assemble import busy_window, trained, write_trial
 
 from reports import load
 from runner import ask as asking
-from runner import rebuild, session, show, trial
+from runner import blocks, rebuild, session, show, trial
 from runner.ask import Ended
 from runner.batch_size.steps import StepTrials
 from runner.blocks import BlockSession
@@ -33,8 +33,9 @@ from runner.cluster.sweep import Over, Sweep
 from runner.environments import definition
 from runner.gate.end_referee import EndReferee
 from runner.gate.judge import Gate
-from runner.launch import LaunchFailed, Local, WorkerOutcome
+from runner.launch import LaunchFailed, Local, Unavailable, WorkerOutcome
 from runner.progress import Display
+from runner.request import inputs
 from runner.request.block import TrialBlock
 from runner.request.plan import Plan
 from runner.session import Session
@@ -564,6 +565,62 @@ def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what
     assert "its node returned no result 3 times: the node is gone" in printed.getvalue()
     assert (results / "trials" / SPEC.id / "samples.csv").read_text() == "of 1"
     assert [each.status for each in load.read(results).results] == [Status.CONTENDED]
+
+
+def disturbed_before() -> TrialResult:
+    return TrialResult(SPEC, Status.CONTENDED, "others took 40 %", "2026-01-01T00:00:00+00:00", 1.0)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("gone", [True, False])
+def test_an_attempt_of_the_next_run_that_measures_nothing_does_not_take_the_place_of_a_disturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    stored(tmp_path, disturbed_before())
+    ran = runs(monkeypatch, (Status.FAILED, "it fell"))
+    opened, printed = session_of(tmp_path, [SPEC])
+    if gone:
+        opened.launchers = {"numpy": Unavailable("it fell")}
+    assert opened.run(plan(SPEC)) == [opened.known[SPEC.id]] == [disturbed_before()]
+    assert list(load.read(tmp_path).results) == [disturbed_before()] and len(ran) == (0 if gone else 1)
+    (aside,) = (tmp_path / "attempts").iterdir()
+    assert json.loads((aside / RESULT_FILE).read_text())["reason"] == "it fell"
+    assert f"its earlier contended result stays; this attempt is kept in {aside}" in printed.getvalue()
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_process_of_blocks_of_the_next_run_that_fails_does_not_take_the_place_of_a_disturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Job(Kind.BLOCKS, SPEC).folder(tmp_path)
+    folder.mkdir(parents=True)
+    write_json(folder / RESULT_FILE, disturbed_before().to_json())
+    runs(monkeypatch, (Status.FAILED, "it fell"))
+    monkeypatch.setattr(blocks, "make_environments", lambda *_: {"numpy": LAUNCHER})
+    monkeypatch.setattr(blocks, "collect_installations", lambda _: {"numpy": SPEC.installation})
+    monkeypatch.setattr(blocks, "plan_processes", lambda *_: [SPEC])
+    monkeypatch.setattr(blocks, "estimate_processes_s", lambda *_: {SPEC.id: 1.0})
+    for name in ("write_data", "write_repeats"):
+        monkeypatch.setattr(inputs, name, lambda *_: {0: {}})
+    request = session_of(tmp_path, [SPEC], BlockSession)[0].request
+    assert blocks.measure(request, Console(file=StringIO())) == [disturbed_before()]
+    kept = sorted(folder.parent.glob(f"*/{RESULT_FILE}"))
+    assert [json.loads(path.read_text())["reason"] for path in kept] == ["others took 40 %", "it fell"]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_trial_of_the_next_sweep_that_fails_on_its_node_does_not_take_the_place_of_a_disturbed_one(
+    tmp_path: Path,
+) -> None:
+    stored(tmp_path, disturbed_before())
+    folder = tmp_path / "node" / SPEC.id
+    folder.mkdir(parents=True)
+    failed = TrialResult(SPEC, Status.FAILED, "it fell", "2026-01-02T00:00:00+00:00", 1.0)
+    engine: Any = LosingEngine(Parcel.pack(failed.to_json(), {}, folder, tmp_path / "node" / SPEC.probe_id))
+    assert Sweep(session_of(tmp_path, [SPEC])[0], plan(SPEC), engine).run() == [disturbed_before()]
+    assert [each.status for each in load.read(tmp_path).results] == [Status.CONTENDED]
+    (aside,) = (tmp_path / "attempts").iterdir()
+    assert json.loads((aside / RESULT_FILE).read_text())["reason"] == "it fell"
 
 
 def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> None:

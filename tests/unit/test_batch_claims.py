@@ -11,7 +11,7 @@ from conftest import make_spec
 from workloads.records.batch_answers import Holds
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
-from workloads.records.trainings import epoch_s, trained
+from workloads.trainings import epoch_s, trained
 
 HALF_POINT = [0.005, -0.002, 0.001, -0.004, 0.0]
 

@@ -152,12 +152,13 @@ def test_without_a_counter_least_energy_is_unknown_after_one_trial_and_says_why(
     assert len(trials.sizes) == 1
 
 
-def test_memory_is_the_mean_of_the_trials_of_each_size() -> None:
-    asked, _, _ = search(saturating)
-    asked.fitting = fits(256)
-    asked.fastest()
-    points = {point.batch_size: point for point in asked.memory()}
-    assert points[32].mean == 1e8 + 1e5 * 32 and points[32].trials > 1
+def test_memory_is_the_highest_peak_of_the_trials_of_each_size() -> None:
+    peaks = iter([100.0 * 2**20, 140.0 * 2**20, 120.0 * 2**20])
+    asked, _, _ = search(lambda _: {"host_memory_peak_bytes": next(peaks)})
+    for size in (32, 32, 64):
+        asked.trial(size)
+    points = {point.batch_size: (point.mean / 2**20, point.trials) for point in asked.memory()}
+    assert points == {32: (140, 2), 64: (120, 1)}
 
 
 def test_a_framework_that_cannot_be_started_is_not_tried_and_says_why() -> None:

@@ -16,13 +16,25 @@ from copied import add_framework
 from each import for_each
 from rich.console import Console
 
+from reports.batch_size import answers as page
 from runner.batch_size import command
 from runner.batch_size.command import AnswersFile, explain_untrained, find_bound, list_found_sizes
 from runner.batch_size.memory_limit import bound_request
 from runner.batch_size.question import Question
 from runner.request.cli import Request
 from workloads.records.advice import passes
-from workloads.records.batch_answers import LIMIT_NAMES, Answers, Best, Largest, Limit, Noise, NoisePoint, SizePoint
+from workloads.records.batch_answers import (
+    LIMIT_NAMES,
+    Answers,
+    BatchAnswers,
+    Best,
+    Judged,
+    Largest,
+    Limit,
+    Noise,
+    NoisePoint,
+    SizePoint,
+)
 from workloads.records.check_name import CheckName
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
@@ -78,7 +90,7 @@ def trained(
 ) -> tuple[Request, str, AnswersFile]:
     """(what is trained, what is printed, the file) where trials of these batch sizes end so."""
     request, question = asked(tmp_path, *words)
-    file = AnswersFile(request, question, find_bound(request))
+    file = AnswersFile(request, question, find_bound(request), Console(file=io.StringIO()))
     file.answers = {"numpy": answers}
     given: list[Any] = []
 
@@ -112,7 +124,8 @@ def test_every_found_size_and_the_one_to_recommend_are_trained_once_and_judged(t
     ]
     assert [passes(file.answers["numpy"], size) for size in (8, 32, 48, 64)] == [True, False, False, False]
     assert "numpy: batch size 32 is not recommended: its ordinary trial was unverified: differs\n" in printed
-    assert command.has_failed(file.answers["numpy"]), "unverified"
+    assert command.has_failed(file.answers["numpy"], {8, 32}), "unverified"
+    assert not command.has_failed(file.answers["numpy"], {8, 48}), "32 was found by an earlier command"
 
 
 def test_one_repeat_that_did_not_pass_is_what_judges_its_size(tmp_path: Path) -> None:
@@ -120,7 +133,7 @@ def test_one_repeat_that_did_not_pass_is_what_judges_its_size(tmp_path: Path) ->
     words = ("--answer", "fastest", "--then-train", "--in-use", "16")
     given, _, file = trained(tmp_path, Answers("numpy", fastest=Best(16, None)), words, *ends)
     assert given.study.repeats == 3 and not passes(file.answers["numpy"], 16)
-    assert not command.has_failed(file.answers["numpy"]), "a finding, as in every run"
+    assert not command.has_failed(file.answers["numpy"], {16}), "a finding, as in every run"
 
 
 @pytest.mark.parametrize("answer", ["largest", "fastest"])
@@ -164,7 +177,8 @@ def test_the_forecast_of_the_trainings_is_an_upper_bound(tmp_path: Path, words: 
     command.print_plan(request, question, Console(file=shown, width=300))
     assert f": up to {most} trials, " in shown.getvalue(), shown.getvalue()
 
-    file, trials = AnswersFile(request, question, find_bound(request)), Counter[str]()
+    console, trials = Console(file=io.StringIO()), Counter[str]()
+    file = AnswersFile(request, question, find_bound(request), console)
     for framework, size in (("numpy", 32), ("again", 31)):
         points = tuple(SizePoint(each, 90.0, None, None, 3) for each in (size, size - 24))
         noisy = Noise((NoisePoint(0.0, 1.0, 10.0, 10.0, 8.0, 12.0, None, 20, 32, 640),))
@@ -175,7 +189,7 @@ def test_the_forecast_of_the_trainings_is_an_upper_bound(tmp_path: Path, words: 
         trials["made"] += len(cells) * request.study.repeats
         return []
 
-    command._train(request, question, train, file, Console(file=io.StringIO()))
+    command._train(request, question, train, file, console)
     assert trials["made"] == most
 
 
@@ -185,3 +199,86 @@ def test_what_a_global_batch_looked_for_is_not_trained(tmp_path: Path) -> None:
     answers = Answers("numpy", largest=largest(48), fastest=Best(16, None))
     assert question.searches == ("largest", "fastest") and list_found_sizes(answers, question) == {16}
     assert list(explain_untrained([replace(answers, largest=largest(None))], question, IMAGES)) == []
+
+
+class SeveralCommands:
+    """Commands of one results folder, which search for two frameworks, and what they print."""
+
+    def __init__(self, results: Path, adapters: Path) -> None:
+        add_framework(adapters, "again", label='"again"')
+        self.results, self.printed = results, io.StringIO()
+        self.usual = "--adapters", str(adapters), "--memory-limit", "900", "--answer", "fastest"
+
+    def begin(self, framework: str, *words: str) -> tuple[Request, Question, AnswersFile]:
+        """Begin a command; its file has no answer yet."""
+        request, question = asked(self.results, *self.usual, *words, frameworks=(framework,))
+        console = Console(file=self.printed, width=1000)
+        return request, question, AnswersFile(request, question, find_bound(request), console)
+
+    def read(self) -> BatchAnswers:
+        """Return the answers as reports read them."""
+        stored = page.read(self.results)
+        assert stored is not None
+        return stored
+
+    def read_of(self, framework: str) -> Answers:
+        """Return the answers of a framework."""
+        return next(each for each in self.read().frameworks if each.framework == framework)
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> SeveralCommands:
+    """A folder in which numpy has a fastest size, which was trained."""
+    commands = SeveralCommands(tmp_path / "results", tmp_path / "adapters")
+    memory, judged = (SizePoint(32, 100.0, None, None, 1),), (Judged(32, Status.OK, None, "trials/a"),)
+    _, _, file = commands.begin("numpy")
+    file.store("numpy", fastest=Best(32, None, memory), memory=memory, judged=judged, version="1")
+    return commands
+
+
+def test_another_framework_or_answer_is_added_to_the_answers_of_the_same_question(several: SeveralCommands) -> None:
+    several.begin("again")[2].store("again", fastest=Best(16, None))
+    assert {each.framework for each in several.read().frameworks} == set(several.read().conditions["labels"])
+    _, _, file = several.begin("numpy", "--answer", "largest")
+    file.store("numpy", largest=largest(48), memory=(SizePoint(48, 140.0, None, None, 1),), version=None)
+    of_numpy, of_again = several.read_of("numpy"), several.read_of("again")
+    assert (of_again.fastest, of_numpy.largest, of_numpy.version) == (Best(16, None), largest(48), "1")
+    assert of_numpy.fastest and (of_numpy.fastest.batch_size, passes(of_numpy, 32)) == (32, True)
+    assert [each.batch_size for each in of_numpy.memory] == [32, 48] and several.printed.getvalue() == ""
+    assert not (several.results / "batch-size-1.json").exists()
+
+
+def test_answers_of_another_version_of_a_framework_are_not_kept(several: SeveralCommands) -> None:
+    several.begin("numpy")[2].store("numpy", largest=largest(48), version="2")
+    assert several.read_of("numpy") == Answers("numpy", largest=largest(48), version="2")
+
+
+def test_only_the_frameworks_of_the_command_are_trained(several: SeveralCommands) -> None:
+    request, question, file = several.begin("again")
+    file.answers["again"] = Answers("again", fastest=Best(16, None))
+    given: list[tuple[str, int]] = []
+
+    def train(_: Request, __: Console, cells: Collection[tuple[str, int]]) -> list[TrialResult]:
+        given.extend(cells)
+        return []
+
+    command._train(request, question, train, file, Console(file=io.StringIO()))
+    assert given == [("again", 16)] and several.read_of("numpy").fastest
+
+
+@pytest.mark.parametrize("words", [("--optimizer", "adam"), ("--in-use", "8"), ("--memory-limit", "800"), None])
+def test_answers_to_another_question_are_set_aside_once_there_is_an_answer(
+    several: SeveralCommands, words: tuple[str, ...] | None
+) -> None:
+    path, aside = several.results / "batch-size.json", several.results / "batch-size-1.json"
+    if words is None:
+        path.write_text("{")
+    before = path.read_bytes()
+    _, _, file = several.begin("again", *(words or ()))
+    assert (path.read_bytes(), several.printed.getvalue(), aside.exists()) == (before, "", False)
+    for size in (16, 24):
+        file.store("again", fastest=Best(size, None))
+    assert aside.read_bytes() == before and several.read().frameworks == (Answers("again", fastest=Best(24, None)),)
+    (line,) = several.printed.getvalue().splitlines()
+    assert line.startswith(f"{path}: ") and line.endswith(": it is kept as batch-size-1.json")
+    assert words is None or "it answers another question (" in line

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import make_spec
 
+from adapters.worker import steps
+from runner.blocks import judge_blocks
 from runner.doctor import noise
 from runner.doctor.machine import State
-from runner.results.window import compute_start_up, compute_usage
+from runner.results.usage import compute_foreign_in_epochs, compute_usage
+from runner.results.window import compute_start_up
+from workloads import processor_time
 from workloads.processor_time import read_busy_s
+from workloads.records.blocks import BLOCKS_FILE, Phase
 from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
+from workloads.records.files import write_json
+from workloads.records.result import TrialResult
 from workloads.records.samples import Samples
+from workloads.records.status import Status
 
 SECOND = 10**9
 FOUND: dict[str, Any] = {
@@ -61,6 +72,19 @@ def test_usage_is_known_where_the_kernel_does_not_say_what_others_took() -> None
     assert foreign.value is None and "/proc/stat" in (foreign.reason or "")
 
 
+@pytest.mark.parametrize(("times", "percent"), [(0.0, None), (0.8, None), (0.95, 0.0), (1.2, 15.0)])
+def test_cores_that_are_less_busy_than_the_trial_are_not_its_cores(times: float, percent: float | None) -> None:
+    """Lxcfs numbers cores anew: each allotted number has a line in /proc/stat, but the line is of another core."""
+    samples = polled(lambda t: 1.5 * t)
+    samples["cores_cpu_s"] = times * samples["cpu_s"]
+    epochs = [{"event": Event.BUILT, "t_ns": 2 * SECOND}, {"event": Event.EPOCH_EVALUATED, "t_ns": 7 * SECOND}]
+    figures = compute_usage(FOUND, samples, make_spec(threads=2))
+    figures |= compute_foreign_in_epochs(epochs, samples, make_spec(threads=2))
+    for foreign in (figures["foreign_cpu_percent"], figures["foreign_cpu_epochs_percent"]):
+        assert foreign.value == (None if percent is None else pytest.approx(percent))
+        assert ("not its cores" in (foreign.reason or "")) == (percent is None)
+
+
 def test_a_core_is_found_by_its_number_and_not_by_its_place(tmp_path: Path) -> None:
     """Cores 1 and 3 are offline, as with hyper-threading switched off: /proc/stat leaves their lines out."""
     stat, tick_s = tmp_path / "stat", 1 / os.sysconf("SC_CLK_TCK")
@@ -72,14 +96,35 @@ def test_a_core_is_found_by_its_number_and_not_by_its_place(tmp_path: Path) -> N
         read_busy_s([0, 3], stat)
 
 
-def test_a_machine_that_does_not_say_how_busy_its_cores_are_is_no_quiet_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(cores: object) -> float:
-        raise ValueError("/proc/stat has no line of core 4")
+def refuse_core(cores: object) -> float:
+    raise ValueError("/proc/stat has no line of core 4")
 
-    monkeypatch.setattr(noise, "read_busy_s", unknown)
-    calibration = noise.calibrate(sorted(os.sched_getaffinity(0)), 0.01)
+
+@pytest.mark.parametrize("read", [refuse_core, lambda cores: 0.0])
+def test_a_machine_that_does_not_say_how_busy_its_cores_are_is_no_quiet_one(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[object], float]
+) -> None:
+    monkeypatch.setattr(processor_time, "read_busy_s", read)
+    calibration = noise.calibrate(sorted(os.sched_getaffinity(0))[:1], 0.2)
     assert calibration.foreign_percent is None
     assert noise.check_neighbours(calibration).state is State.UNKNOWN
+
+
+def test_blocks_are_timed_and_judged_where_the_kernel_does_not_say_how_busy_their_cores_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(size: int) -> int:
+        time.sleep(0.001)
+        return 2
+
+    monkeypatch.setattr(processor_time, "read_busy_s", refuse_core)
+    adapter: Any = SimpleNamespace(synchronize=lambda: None)
+    block = steps.measured(adapter, Phase.TRAINING, 0, 8, work)
+    assert (block.foreign_cpu_percent, block.steps) == (None, 2)
+    disturbed, result = replace(block, foreign_cpu_percent=40.0), TrialResult(make_spec(), Status.OK, None, "", 1.0)
+    for blocks, status in (([block], Status.OK), ([block, block, disturbed], Status.CONTENDED)):
+        write_json(tmp_path / BLOCKS_FILE, {"blocks": [asdict(each) for each in blocks]})
+        assert judge_blocks(result, tmp_path / BLOCKS_FILE).status is status
 
 
 def test_waiting_for_the_sampler_does_not_count_as_loading() -> None:

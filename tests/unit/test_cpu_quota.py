@@ -17,7 +17,8 @@ from limited import control_group
 from reports.checking.recompute import recompute_from_samples
 from reports.doubts import DOUBTS_IN_WORDS, Doubt, find_doubts
 from runner.machine.counters import CpuQuota
-from runner.results.window import compute_usage, cpu_quota
+from runner.results.usage import compute_usage
+from runner.results.window import cpu_quota
 from workloads import control_groups
 from workloads.records.check_name import CheckName
 from workloads.records.checks import check_figures

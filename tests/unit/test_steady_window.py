@@ -21,11 +21,11 @@ from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import Trainer
 from reports.checking import recompute
 from runner.results.assemble import read_epochs
+from runner.results.usage import compute_usage
 from runner.results.window import (
     compute_call_times,
     compute_interruptions,
     compute_speed,
-    compute_usage,
     package_energy,
 )
 from workloads import weights

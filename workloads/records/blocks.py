@@ -23,7 +23,7 @@ class Phase(Word):
 @dataclass(frozen=True)
 class Block:
     """One block, synchronised at both edges. `foreign_cpu_percent` is the share of the worker's cores that other
-    processes used, to 10 ms per core.
+    processes used, to 10 ms per core; None if the kernel does not say.
     """
 
     phase: Phase
@@ -31,7 +31,7 @@ class Block:
     batch_size: int
     steps: int
     wall_s: float
-    foreign_cpu_percent: float
+    foreign_cpu_percent: float | None
 
     @property
     def image_s(self) -> float:
@@ -62,8 +62,8 @@ def _possible(block: Block) -> bool:
     """True if a worker can have measured this block. Raises TypeError if a value is not a number."""
     counts = (block.round + 1, block.batch_size, block.steps)
     counted = all(type(count) is int and 0 < count < 2**31 for count in counts)
-    # Busy time comes in ticks, so it may be slightly below 0.
-    return counted and 1e-9 < block.wall_s < 1e9 and -1e9 < block.foreign_cpu_percent < 1e9
+    share = block.foreign_cpu_percent  # busy time comes in ticks, so it may be slightly below 0
+    return counted and 1e-9 < block.wall_s < 1e9 and (share is None or -1e9 < share < 1e9)
 
 
 def whole_rounds(blocks: list[Block], phase: Phase) -> list[dict[int, Block]]:
