@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
+
+from rich.console import Console
 
 from runner import rebuild
-from runner.launch import Unavailable
+from runner.launch import Launcher, Unavailable
+from runner.request.plan import Plan
+from runner.storage import Storage
+from runner.trial import MemoryWorker
 from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import EVENTS_FILE
+from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.stored_events import read_events
 
-if TYPE_CHECKING:
-    from runner.request.plan import Plan
-    from runner.session import Session
+
+class Measuring(Protocol):
+    """What is asked of the session that measured the trials."""
+
+    launchers: Mapping[str, Launcher | Unavailable]
+    known: dict[str, TrialResult]
+    memory: MemoryWorker
+    storage: Storage
+    console: Console
+
+    def folder(self, spec: TrialSpec) -> Path:
+        """Return the folder of the trial's newest attempt."""
+
+    def judge_anew(self, changed: Mapping[str, TrialResult]) -> None:
+        """Replace known trials by these, by id, and judge them again."""
 
 
-def add_accounts(session: Session, plan: Plan) -> None:
+def add_accounts(session: Measuring, plan: Plan) -> None:
     """Measure what the trials' memory holds if that was not known when they ran, in this run or in one that ended
     too early. Their results are then rebuilt from their files.
     """

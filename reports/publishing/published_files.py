@@ -51,9 +51,12 @@ def copy(results: Path, into: Path, searches: bool = True) -> list[str]:
     Raises ReportError if something cannot be read or written.
     """
     left_out: list[str] = []
-    chosen, rooms, unread = (ANSWERS_FILE, *FILES), (*OF_SEARCHES, *FOLDERS), NOT_READ
-    if not searches:
-        chosen, rooms, unread = FILES, FOLDERS, (*NOT_READ, ANSWERS_FILE, *OF_SEARCHES)
+    of_search = {ANSWERS_FILE, *OF_SEARCHES}
+    chosen, rooms, unread = {*FILES}, {*FOLDERS}, {*NOT_READ}
+    if searches:
+        chosen, rooms = chosen | of_search, rooms | of_search
+    else:
+        unread |= of_search
     try:
         for path in sorted(results.iterdir()):
             if path.name == INPUTS:

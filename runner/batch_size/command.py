@@ -40,8 +40,8 @@ from workloads.records.batch_answers import Answers, MicroBatches
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult, refuse_target
 from workloads.records.status import HARMLESS
-from workloads.trainings import FEWEST, target, trained
 from workloads.schedules import divide_batch
+from workloads.trainings import FEWEST, target, trained
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work, with which others are compared
@@ -198,9 +198,7 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
     images, searched = count_largest(request), [file.answers[name] for name in request.frameworks]
     for line in explain_untrained(searched, question, images):
         console.print(line)
-    found = {
-        each.framework: {size for size in list_found_sizes(each, question) if size <= images} for each in searched
-    }
+    found = {each.framework: {size for size in list_found_sizes(each, question) if size <= images} for each in searched}
     cells = {(name, size) for name, sizes in found.items() for size in sizes}
     if question.trains:
         every = {question.in_use, *question.sizes, *(size for _, size in cells)}

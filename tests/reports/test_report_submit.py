@@ -214,7 +214,7 @@ FORGERIES = {
         "judged again, it differs by",
     ),
     "a dropped verdict on an end": Forgery(
-        without_verdict(CheckName.END_LOSSES, lambda end: None), "the answers are stored, and no verdict on them"
+        without_verdict(CheckName.END_LOSSES, lambda end: end), "the answers are stored, and no verdict on them"
     ),
     "answers of a search": Forgery(
         lambda results: store_answers(results, answers("pytorch", 64, 9e9)), "a submission has no answers of a search"

@@ -18,7 +18,8 @@ from rich.console import Console
 
 from reports.batch_size import answers as page
 from runner.batch_size import command
-from runner.batch_size.command import AnswersFile, explain_untrained, find_bound, list_found_sizes
+from runner.batch_size.answers_file import AnswersFile
+from runner.batch_size.command import explain_untrained, find_bound, list_found_sizes
 from runner.batch_size.memory_limit import bound_request
 from runner.batch_size.question import Question
 from runner.request.cli import Request

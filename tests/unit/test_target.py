@@ -16,8 +16,8 @@ from workloads.records.batch_answers import Reached
 from workloads.records.figures import Figure
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
-from workloads.trainings import FEWEST, target
 from workloads.spec import OptimizerSpec
+from workloads.trainings import FEWEST, target
 
 # ShuffleNetV2 on CIFAR-100, one V100: from the traces of Zeus (You et al., NSDI 2023; Apache-2.0, see NOTICE).
 ZEUS = Path(__file__).parent / "zeus-2023.csv"
