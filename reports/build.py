@@ -49,13 +49,12 @@ def build_report(
     if target_accuracy is not None:
         stored = replace(stored, results=target_time.add_times(stored.results, target_accuracy))
         quantities += (target_time.build_quantity(target_accuracy),)
-    tried = {result.key: str(stored.attempts[folder]) for result, folder in stored.pairs if folder in stored.attempts}
     parts, replaced = group_into_sections(
         result for result, folder in stored.pairs if folder.parent.name != load.BLOCKS
     )
     of_blocks, replaced_processes = blocks.build_chapters(stored)
     answers, replaced = answers + of_blocks, replaced + replaced_processes
-    parts = [replace(each, attempts=tried, beside=tuple(beside), named=stored.named) for each in parts]
+    parts = [replace(each, attempts=stored.tried, beside=tuple(beside), named=stored.named) for each in parts]
     contrast.check_baseline(parts, baseline_batch)
     headings = condition_text.build_headings(parts)
     aside = columns and len(parts) > 1

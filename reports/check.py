@@ -68,7 +68,7 @@ def build_parser() -> CommandLine:
         nargs="+",
         metavar="PATH",
         help="a folder that python -m runner wrote, a publication, or a log or folder of logs "
-        f"({', '.join(SUFFIXES)}): samples of a device, or what a training program printed",
+        f"({', '.join(SUFFIXES)}): samples of a device",
     )
     parser.add_argument(
         "--columns",

@@ -89,10 +89,7 @@ def _of_several(of_section: Race, section: Section) -> str:
     told, every = of_section.decided, of_section.met
     if not told:
         return _undecided(of_section, section)
-    sizes: dict[str, list[int]] = {}
-    for size, end in told.items():
-        sizes.setdefault(end.name, []).append(size)
-    sizes = dict(sorted(sizes.items(), key=lambda item: -len(item[1])))
+    sizes = order.group_sizes(told)
     facts = {"every": every, "once": any(end.seen for end in told.values()), "device": _device(section)}
     alone = next(iter(sizes.values())) if len(sizes) == 1 else []
     spans = sum(len(span_list(of_name, every)) for of_name in sizes.values())

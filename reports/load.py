@@ -13,7 +13,7 @@ from workloads.records import files as numbered
 from workloads.records import job
 from workloads.records.batch_answers import ANSWERS_FILE
 from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
-from workloads.records.result import TrialResult
+from workloads.records.result import Key, TrialResult
 from workloads.records.stored import Unreadable
 from workloads.words import format_count
 
@@ -56,6 +56,11 @@ class Stored:
     def named(self) -> FrameworkNames:
         """Names of the frameworks, by the labels in these results."""
         return read_names(self.results)
+
+    @cached_property
+    def tried(self) -> dict[Key, str]:
+        """By the key of each result with other attempts, what became of those."""
+        return {result.key: str(self.attempts[folder]) for result, folder in self.pairs if folder in self.attempts}
 
 
 def read(*folders: Path) -> Stored:

@@ -194,10 +194,15 @@ def map_stated(by_size: Mapping[int, Mapping[str, Point]], highest: bool) -> dic
 
     Batch sizes with fewer than three names are left out: of two, either end is the same fact.
     """
+    ends = {size: find_extreme(of_size, highest) for size, of_size in by_size.items() if len(of_size) > 2}
+    return group_sizes({size: end for size, end in ends.items() if end.stated})
+
+
+def group_sizes(ends: Mapping[int, Extreme]) -> dict[str, list[int]]:
+    """Map {name: batch sizes at which it is at that end}, the name with most sizes first."""
     sizes: dict[str, list[int]] = {}
-    for size, of_size in by_size.items():
-        if len(of_size) > 2 and (end := find_extreme(of_size, highest)).stated:
-            sizes.setdefault(end.name, []).append(size)
+    for size, end in ends.items():
+        sizes.setdefault(end.name, []).append(size)
     return dict(sorted(sizes.items(), key=lambda item: -len(item[1])))
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from runner.environments import definition
+from runner.gate.probes import lacks_evidence
 from runner.project import Project
+from workloads.conditions import NOT_REPORTED
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.program import build_environment
@@ -21,6 +25,7 @@ from workloads.spec import DECAYING
 
 STUDY = "rerun"
 MOST_S = 3600.0  # time limit of a trial: whoever submits does not decide how long it keeps us busy
+COMPARED = (Status.OK, Status.DIVERGED, Status.UNVERIFIED)  # with the submitted ending; others are faults of a machine
 
 
 class CannotRun(Exception):
@@ -46,6 +51,22 @@ def explain_not_runnable(spec: TrialSpec) -> str | None:
     if placement.threads > len(os.sched_getaffinity(0)):
         return f"it had {placement.threads} cores, here are {len(os.sched_getaffinity(0))}"
     return None
+
+
+def explain_other_software(submitted: TrialResult) -> str | None:
+    """Return which package that its framework needs had another version than would run here; None if none had."""
+    framework, had = submitted.spec.cell.column.framework, submitted.facts.get("packages", {})
+    versions = {_normalise(name): version for name, version in had.items()}
+    for required in definition.read(Project.of_this_code(), framework, "cpu").requires:
+        name, _, here = required.partition("==")
+        if here and (version := versions.get(_normalise(name))) != here:
+            return f"its {name} is {ascii(version or NOT_REPORTED)[1:-1][:40]}, here {here}"
+    return None
+
+
+def _normalise(name: str) -> str:
+    """Return a package's name as indexes compare it: a definition and the package itself may spell it differently."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def write_study(spec: TrialSpec) -> str:
@@ -84,13 +105,14 @@ def write_study(spec: TrialSpec) -> str:
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 
 
-def run_again(spec: TrialSpec, results: Path) -> TrialResult:
-    """Run the trial into this folder, which is emptied before; return its result. Raises CannotRun, also where it did
-    not end ok, and OSError.
+def run_again(submitted: TrialResult, results: Path) -> TrialResult:
+    """Run the trial into this folder, which is emptied before; return its result, whose ending may contradict that of
+    the submitted one. Raises CannotRun, also where it ended by a fault of this machine, and OSError.
 
     What lies in the folder may be from another version of ours, or from the submitter: it is never read.
     """
-    if reason := explain_not_runnable(spec):
+    spec = submitted.spec
+    if reason := explain_not_runnable(spec) or explain_other_software(submitted):
         raise CannotRun(reason)
     if results.is_symlink() or results.is_file():
         results.unlink()
@@ -99,9 +121,10 @@ def run_again(spec: TrialSpec, results: Path) -> TrialResult:
     results.mkdir(parents=True)
     study = results / f"{STUDY}.toml"
     study.write_text(write_study(spec), encoding="utf-8")
-    words = ["-P", "-m", "runner", "--study", str(study), "--results", str(results), "--retry", "contended"]
-    environment = build_environment(os.environ)
-    ran = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+    # A process that was stopped for a moment can leave a trial unverified once, but not each time.
+    words = ["--study", str(study), "--results", str(results), "--retry", Status.CONTENDED, Status.UNVERIFIED]
+    command, environment = [sys.executable, "-P", "-m", "runner", *words], build_environment(os.environ)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     found = [read_result(path) for path in sorted(results.glob("trials/*/result.json"))]
     again = [result for result in found if (result.spec.cell, result.spec.draw.seed) == (spec.cell, spec.draw.seed)]
     if not again:
@@ -109,6 +132,6 @@ def run_again(spec: TrialSpec, results: Path) -> TrialResult:
         raise CannotRun(f"the runner ended with exit code {ran.returncode}: {said[-1]}")
     if (again[-1].spec.task, again[-1].spec.passes) != (spec.task, spec.passes):
         raise CannotRun("its task cannot be repeated here as it was")
-    if again[-1].status is not Status.OK:
+    if again[-1].status not in COMPARED or lacks_evidence(again[-1]):
         raise CannotRun(f"here it ended {again[-1].status}: {again[-1].reason}")
     return again[-1]

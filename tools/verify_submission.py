@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from reports.load import ReportError
+from reports.publishing.archive import ARCHIVE
 from reports.submitting.agreement import compare_rerun, draw_cells
 from reports.submitting.labels import ENDING, Label, find_file, write_labels
 from reports.submitting.verification import Submission, verify_submission
@@ -46,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.rerun < 0:
             raise ReportError(f"--rerun {options.rerun}: is a number of cells, 0 or more")
+        if file.name == ARCHIVE:
+            raise ReportError(f"{file}: no labels are read next to a file of this name, a publication's; rename it")
         if not file.is_file():
             raise ReportError(f"{file}: no such file; give one of python -m reports submit")
         return _verify(file, options.rerun)
@@ -87,7 +90,7 @@ def _rerun(submitted: TrialResult, folder: Path, seen: Submission) -> Label:
     """Run a trial again; return its label."""
     name = submitted.spec.id
     try:
-        agreement = compare_rerun(submitted, run_again(submitted.spec, folder))
+        agreement = compare_rerun(submitted, run_again(submitted, folder))
     except CannotRun as error:
         print(f"{name}: not run again: {error}")
         return Label.CLAIMED

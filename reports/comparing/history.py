@@ -24,7 +24,7 @@ from ..conditions import Section
 from ..load import ReportError
 from ..sentences import say
 from . import comparison
-from .cell_tests import QUANTITIES, CellTest
+from .cell_tests import MOVED_BY_THE_HOUR, QUANTITIES, CellTest, Untested
 from .cell_values import list_known
 from .comparison import Comparison, Ending, PairComparison
 from .comparison_tables import CHANGED, list_sizes
@@ -34,6 +34,7 @@ from .sides import ReadSide, read_side
 Cell = tuple[int, str, int, str]  # number of the section, framework, batch size, quantity
 NAMES = "entry 1", "the later entry"  # the same words for every entry: lines that are alike are listed once
 STATUS = "status"  # in place of a quantity: how the trials ended
+TOO_FEW = Untested.ONE_RUN, Untested.NOT_TESTED  # runs or repeats
 Change = CellTest | Ending
 Compared = dict[Cell, tuple[PairComparison, Change]]  # each cell with the pair of sections that it is of
 
@@ -158,6 +159,24 @@ class Entries:
         every = ((place, self.list_cells(base, place).get(cell)) for place in range(base + 1, len(self.sides)))
         return [(place, found[1]) for place, found in every if found and isinstance(found[1].verdict, Verdict)]
 
+    @cached_property
+    def judged(self) -> list[str]:
+        """Quantities, and STATUS, of which a cell could be judged in some entry."""
+        return list(dict.fromkeys(cell[3] for cell, first in self.cells.items() if self.list_judged(first, cell)))
+
+    @cached_property
+    def unjudged(self) -> dict[str, list[int]]:
+        """Map each quantity of which a cell could not be judged to the entries with too few values, counted from 1."""
+        found: dict[str, set[int]] = {}
+        for cell, first in self.cells.items():
+            for place in range(first + 1, len(self.sides)):
+                compared, test = self.list_cells(first, place).get(cell, (None, None))
+                if compared and isinstance(test, CellTest) and test.verdict in TOO_FEW:
+                    sides = {first + 1: compared.pair.a, place + 1: compared.pair.b}
+                    few = {entry for entry, section in sides.items() if _count_values(section, test) < 2}
+                    found.setdefault(test.quantity.name, set()).update(few or sides)
+        return {name: sorted(entries) for name, entries in found.items()}
+
     def list_missing(self) -> list[str]:
         """List what an entry does not have in common with entry 1, each line with its entries."""
         lines: dict[str, list[int]] = {}
@@ -187,6 +206,13 @@ def _list_values(section: Section, number: int) -> Iterator[Cell]:
     for quantity in QUANTITIES:
         if tables.find_measured_figure(section, quantity):
             yield from ((number, *place, quantity.name) for place in places if list_known(section, quantity, place))
+
+
+def _count_values(section: Section, test: CellTest) -> int:
+    """Count what a test of the cell counts: runs if its quantity varies between runs, otherwise repeats."""
+    known = list_known(section, test.quantity, (test.framework, test.batch_size))
+    runs = {section.runs.get(result.key, 0) for result, _ in known}
+    return len(runs if test.quantity in MOVED_BY_THE_HOUR else known)
 
 
 def _list_lacking(found: Comparison) -> list[str]:

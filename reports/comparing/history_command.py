@@ -23,7 +23,7 @@ from ..sentences import say
 from ..table import EMPTY, Record, Table, TableCell, Theme, build_rows, format_csv
 from ..tables import JOINED
 from . import effect_words, pages
-from .cell_tests import CellTest
+from .cell_tests import MOVED_BY_THE_HOUR, CellTest
 from .comparison import PairComparison
 from .comparison_tables import describe_test
 from .history import STATUS, CellChange, Change, Confirmation, Entries, find_steps, read_entries
@@ -84,7 +84,8 @@ def build_history(entries: Entries) -> tuple[Chapter, Summary]:
         say("history.step", cell=step.name, effect=_write_effect(step.test), place=step.place) for step in confirmed
     ]
     headline = say("history.headline", first=next(iter(sentences), ""), confirmed=len(confirmed),
-                   entries=len(entries.sides), awaited=len(awaited), apart=len(apart))  # fmt: skip
+                   entries=len(entries.sides), awaited=len(awaited), apart=len(apart),
+                   unjudged=[name for name in entries.unjudged if name not in entries.judged])  # fmt: skip
     sentences += [
         say("history.first_differs", cell=step.name, effect=_write_effect(step.test), base=step.base, place=step.place)
         for step in apart
@@ -95,7 +96,7 @@ def build_history(entries: Entries) -> tuple[Chapter, Summary]:
         section=None,
         setting=titles[0] + (f" and {len(titles) - 1} more" if len(titles) > 1 else ""),
         conditions=(),
-        tables=(_list_steps(steps, titles), _list_entries(entries)),
+        tables=(_list_steps(steps, entries), _list_entries(entries)),
         charts=tuple(_build_charts(entries)),
         remarks=(),
         kind="history",
@@ -124,8 +125,9 @@ def _write(out: Path, chapter: Chapter, summary: Summary, text: str) -> None:
         raise ReportError(f"--out {out}: cannot be written: {error.strerror}; name another folder") from error
 
 
-def _list_steps(steps: list[CellChange], titles: Sequence[str]) -> Table:
+def _list_steps(steps: list[CellChange], entries: Entries) -> Table:
     """Build the table of all changes, confirmed or not; readers see the section if there are several."""
+    titles = entries.titles
     records: list[Record] = [
         {"section": step.section or titles[0], "framework": step.test.framework, "label": step.test.label,
          "batch_size": step.test.batch_size, "quantity": step.quantity, "entry": step.place,
@@ -149,9 +151,22 @@ def _list_steps(steps: list[CellChange], titles: Sequence[str]) -> Table:
     if len(titles) == 1:
         del shown["Section"]
     head, rows, tidy = build_rows(records, shown)
-    below = () if rows else ("No cell changed.",)
+    below = _say_judged(entries, changed=bool(rows))
     tidy = tidy.drop(columns="step", errors="ignore")
     return Table(STEPS, "Changes", head, rows, tidy, below=below, words=True, theme=Theme.CHANGES)
+
+
+def _say_judged(entries: Entries, changed: bool) -> tuple[str, ...]:
+    """Say that no cell changed, if so, in the quantities that were judged, and in which entries others were not."""
+    groups: dict[tuple[bool, bool, tuple[int, ...]], list[str]] = {}
+    for name, places in entries.unjudged.items():
+        of_runs = any(name == quantity.name for quantity in MOVED_BY_THE_HOUR)
+        groups.setdefault((name in entries.judged, of_runs, tuple(places)), []).append(name)
+    unjudged = [
+        say("history.unjudged", quantities=names, partly=partly, of_runs=of_runs, places=places)
+        for (partly, of_runs, places), names in groups.items()
+    ]
+    return (*([] if changed else [say("history.unchanged", judged=entries.judged if groups else [])]), *unjudged)
 
 
 def _name_quantity(name: str) -> tuple[str, ...]:

@@ -6,19 +6,20 @@ For a page built by another version of the reports: its sentences may differ, th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ..blocks import TIMES
+from ..condition_text import ABSENT
 from ..memory import KINDS, PARTS
 from ..quantities import QUANTITIES
 
 # Tables of means of measured figures; conclusions from them may change with the rules of a later version.
 MEASURED = frozenset({*(quantity.name for quantity in QUANTITIES), KINDS, PARTS, TIMES})
 ID = re.compile(r"(?:s\d+-)?(?P<name>.+)")
-NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.(?P<decimals>\d+))?")
+NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.(?P<decimals>\d+))?")
 
 
 class TableKey(NamedTuple):
@@ -83,46 +84,71 @@ def read_tables(page: str) -> dict[TableKey, PageTable]:
 class PageDifferences:
     """Result of comparing two pages.
 
-    `lines` list the cells that differ; `cells` counts those compared, `left` the tables without a counterpart.
+    `lines` list the cells that differ; `cells` counts those compared. `apart`: each cell with a number that only one of
+    the pages has, since versions may have other tables, rows and columns.
     """
 
     lines: list[str] = field(default_factory=list)
     cells: int = 0
-    left: int = 0
+    apart: list[str] = field(default_factory=list)
 
 
 def compare(published: str, rebuilt: str) -> PageDifferences:
-    """Compare each cell's number with that of the same cell, up to the digits that both show."""
-    found, again = PageDifferences(), read_tables(rebuilt)
-    for key, table in read_tables(published).items():
-        other = again.get(key)
-        if other is None or _labels(table) != _labels(other):
-            found.left += 1
-            continue
-        for row, anew in zip(table.rows[1:], other.rows[1:], strict=True):
-            for column, was, now in _numbers(table.rows[0], row, anew):
+    """Compare the numbers of each cell with those of the same cell, up to the digits that both show."""
+    found, page, again = PageDifferences(), read_tables(published), read_tables(rebuilt)
+    for key in {**page, **again}:
+        keys = _count_keys(again.get(key) or page[key])
+        was, now = (_list_cells(tables.get(key, PageTable()), keys) for tables in (page, again))
+        bounds = next((quantity.figures[0].bounds for quantity in QUANTITIES if quantity.name == key.name), None)
+        for name in {**was, **now}:
+            old, new = was.get(name, ""), now.get(name, "")
+            where = f"{key.chapter}: table {key.name}, {', '.join(name)}"
+            if not (NUMBER.search(old) or NUMBER.search(new)):
+                continue
+            if name not in now:
+                found.apart.append(f"{where}: its archive gives none")
+            elif old in ("", ABSENT):
+                found.apart.append(f"{where}: the page has none")
+            else:
                 found.cells += 1
-                if not _agree(was, now):
-                    where = f"{key.chapter}: table {key.name}, {row[0]}, {column}"
-                    found.lines.append(f"{where}: the page has {was}, its archive gives {now}")
+                if not _agree(old, new, bounds):
+                    found.lines.append(f"{where}: the page has {old}, its archive gives {new}")
     return found
 
 
-def _labels(table: PageTable) -> tuple[list[str], list[str], list[int]]:
+def _count_keys(table: PageTable) -> int:
+    """Count the first columns that tell the rows apart."""
+    rows = table.rows[1:]
+    counts = range(1, max(map(len, rows), default=0) + 1)
+    return next((count for count in counts if len({tuple(row[:count]) for row in rows}) == len(rows)), 1)
+
+
+def _list_cells(table: PageTable, keys: int) -> dict[tuple[str, ...], str]:
+    """Map each cell's name to its text: the first cells of its row, which are `keys`, and the head of its column."""
     head, *rows = table.rows or [[]]
-    return head, [row[0] if row else "" for row in rows], [len(row) for row in rows]
+    cells: dict[tuple[str, ...], str] = {}
+    for row in rows:
+        for column, text in zip_longest(head[keys:], row[keys:], fillvalue=""):
+            name = (*row[:keys], column)
+            while name in cells:
+                name = (*name, "again")
+            cells[name] = text
+    return cells
 
 
-def _numbers(head: list[str], row: list[str], anew: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the column and both numbers of each cell that has a number in both tables."""
-    for column, was, now in zip(head[1:], row[1:], anew[1:], strict=False):
-        first, second = NUMBER.match(was), NUMBER.match(now)
-        if first and second:
-            yield column, first[0], second[0]
+def _agree(was: str, now: str, bounds: tuple[float, float] | None = None) -> bool:
+    """True if both have the same numbers, each rounded to the decimals of the one with fewer.
 
-
-def _agree(was: str, now: str) -> bool:
-    """True if both round to the same number, at the decimals of the one with fewer."""
-    values = [float(text.replace(",", "")) for text in (was, now)]
-    decimals = min(len(match["decimals"] or "") for text in (was, now) if (match := NUMBER.match(text)))
-    return abs(values[0] - values[1]) <= 0.51 * 10.0**-decimals
+    Ends of intervals beyond the `bounds` of a quantity are those bounds: earlier versions did not cut them there.
+    """
+    old, new = (list(NUMBER.finditer(text)) for text in (was, now))
+    if len(old) != len(new):
+        return False
+    for place, pair in enumerate(zip(old, new, strict=True)):
+        values = [float(number[0].replace(",", "")) for number in pair]
+        if place and bounds:
+            values = [min(max(value, bounds[0]), bounds[1]) for value in values]
+        decimals = min(len(number["decimals"] or "") for number in pair)
+        if abs(values[0] - values[1]) > 0.51 * 10.0**-decimals:
+            return False
+    return True

@@ -20,6 +20,7 @@ import numpy as np
 
 from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
+from workloads.words import format_count
 
 from .. import caveats, export, load
 from ..checking.completeness import find_obstacles
@@ -141,10 +142,11 @@ class _Check:
                 self.seen.findings.append(f"{path}: the mark of {publication.FILE} is not in it: {mark}")
             compared = page_tables.compare(page, anew)
             self.seen.findings += [f"{path}: {line}" for line in compared.lines]
-            left = f"; {compared.left} tables have no counterpart today" * bool(compared.left)
+            count = format_count(len(compared.apart), "other figure")
+            apart = f"; only one of the two has {count}, as {compared.apart[0]}" if compared.apart else ""
             self.seen.notes.append(
                 f"{path}: another version of the reports built it: {compared.cells} figures in its tables were "
-                f"compared{left}. Its sentences, charts and pictures were not: publish it again to compare these"
+                f"compared{apart}. Its sentences, charts and pictures were not: publish it again to compare these"
             )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workloads.conditions import SETTINGS
@@ -40,6 +40,7 @@ IN_MENUS = {each.name for each in SETTINGS if each.column and each.field in ("wo
 NAMED = {each.name for each in SETTINGS} - IN_MENUS
 SIGNIFICANT_DIGITS = 6
 UNCHECKED = "not checked"  # trials of a file or folder that `verify_submission` has not labelled
+Value = list[float | str | None] | str  # of a quantity, as `build_data` says
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,14 @@ class Source:
 def build_data(sources: Sequence[Source]) -> dict[str, Any]:
     """Return the page's data, ready for JSON: cells in the order of sources, texts once each, cells by their index.
 
-    A cell is one framework at one batch size under one set of conditions. Its value of a quantity is [mean], or
-    [mean, low, high] with the 95 % interval of repeats, or a word that says why there is none.
+    A cell is one framework at one batch size under one set of conditions. Its value of a quantity is a word that says
+    why there is none, or [mean, low, high, n, notes]: the 95 % interval of repeats, null without one, and how many of
+    the cell's trials are in the mean. The end is left out where it says nothing: no interval, all trials, no notes.
     """
     every = [(number, cell) for number, source in enumerate(sources) for cell in _list_cells(source)]
-    texts = list(dict.fromkeys(str(cell[name]) for _, cell in every for name in (*CHOICES, *WORDS)))
-    index = {text: number for number, text in enumerate(texts)}
+    texts: dict[str, int] = {}
     styles = choose_styles(cell["key"] for _, cell in every)
+    cells = [_pack(number, cell, lambda text: texts.setdefault(text, len(texts))) for number, cell in every]
     return {
         "choices": CHOICES,
         "quantities": [
@@ -73,24 +75,30 @@ def build_data(sources: Sequence[Source]) -> dict[str, Any]:
         ],
         "frameworks": {cell["framework"]: {"colour": styles[cell["key"]].colour} for _, cell in every},
         "sources": [{"name": source.name, "page": source.page, "marks": source.marks} for source in sources],
-        "texts": texts,
-        "cells": [
-            [
-                number,
-                *(cell[name] if name == "batch" else index[cell[name]] for name in CHOICES),
-                *(index[cell[name]] for name in WORDS),
-                cell["trials"],
-                *(cell[each.name] for each in SHOWN),
-            ]
-            for number, cell in every
-        ],
+        "texts": list(texts),
+        "cells": cells,
     }
+
+
+def _pack(number: int, cell: Mapping[str, Any], place: Callable[[str], int]) -> list[Any]:
+    """Return a cell as the page's script reads it: its source's number, then CHOICES, WORDS, trials, SHOWN."""
+    values: list[Value] = [cell[each.name] for each in SHOWN]
+    return [
+        number,
+        *(cell[name] if name == "batch" else place(cell[name]) for name in CHOICES),
+        *(place(cell[name]) for name in WORDS),
+        cell["trials"],
+        *(
+            value if isinstance(value, str) else [place(part) if isinstance(part, str) else part for part in value]
+            for value in values
+        ),
+    ]
 
 
 def _list_cells(source: Source) -> Iterator[dict[str, Any]]:
     trials = (result for result, folder in source.stored.pairs if folder.parent.name != BLOCKS)
     for section in group_into_sections(trials)[0]:
-        for cell in _list_cells_of_section(section):
+        for cell in _list_cells_of_section(replace(section, attempts=source.stored.tried)):
             label = str(find_weakest(cell["trials"], source.labels)) if source.labels else UNCHECKED
             yield cell | {"report": source.name, "framework": source.stored.named(cell["key"]), "label": label}
 
@@ -121,11 +129,19 @@ def _list_cells_of_section(section: Section) -> Iterator[dict[str, Any]]:
         }
 
 
-def _summarise(section: Section, quantity: Quantity, place: tables.Place) -> list[float] | str:
+def _summarise(section: Section, quantity: Quantity, place: tables.Place) -> Value:
     if quantity.figure(section.condition) is None:
         return tables.describe_status(tables.UNKNOWN)
     cell = tables.compute_cells(section, quantity)[place]
     if cell.n == 0:
         return tables.describe_status(cell.status)
-    ends = [] if math.isnan(cell.low) else [cell.low, cell.high]
-    return [float(f"{value:.{SIGNIFICANT_DIGITS}g}") for value in (cell.mean, *ends)]
+    low, high = (None if math.isnan(end) else _shorten(end) for end in (cell.low, cell.high))
+    value: list[float | str | None] = [_shorten(cell.mean), low, high, cell.n, tables.JOINED.join(cell.notes)]
+    usual = (None, None, None, len(cell.trials), "")
+    while value[-1] == usual[len(value) - 1]:
+        value.pop()
+    return value
+
+
+def _shorten(number: float) -> float:
+    return float(f"{number:.{SIGNIFICANT_DIGITS}g}")

@@ -62,8 +62,9 @@ def _find_folders(given: Sequence[Path]) -> list[Path]:
 def write(folders: Sequence[Path], out: Path) -> int:
     """Write the site, all or nothing; returns its number of cells.
 
-    A publication's files are copied. A results folder gets its page built. Raises ReportError if a folder has no
-    results, two have one name, or `out` holds what is not this command's.
+    A publication's files are copied. A results folder gets its page built. A line on stderr names each result that
+    cannot be read. Raises ReportError if a folder has no result that can be read, two have one name, or `out` holds
+    what is not this command's.
     """
     _refuse(folders, out)
     try:
@@ -71,7 +72,8 @@ def write(folders: Sequence[Path], out: Path) -> int:
         with temporary_folder(f".{out.name}-", out.parent) as stage:
             new = stage / "new"
             new.mkdir()
-            data = build_data([_add_source(folder, new) for folder in folders])
+            sources = [_add_source(folder, new) for folder in folders]
+            data = build_data(sources)
             export.write_text(new / PAGE, _render(data))
             export.write_text(new / MARK, json.dumps(sorted(map(_name, folders))) + "\n")
             if out.exists():
@@ -79,6 +81,9 @@ def write(folders: Sequence[Path], out: Path) -> int:
             new.rename(out)
     except OSError as error:
         raise ReportError(f"{out}: cannot be written: {error.strerror}; name another folder with --out") from error
+    for source in sources:
+        for item in source.stored.unreadable:
+            print(f"reports: {source.name}: {item.path}: left out: {item.reason}", file=sys.stderr)
     return len(data["cells"])
 
 
@@ -103,7 +108,7 @@ def _name(folder: Path) -> str:
 
 
 def _add_source(folder: Path, site: Path) -> Source:
-    """Read a folder or submission, and put its page into the site."""
+    """Read a folder or submission, and put its page into the site. Raises ReportError if no result can be read."""
     inner, labels = site / _name(folder), dict[str, Label]()
     published = publication.read_folder(folder)
     if published:
@@ -113,6 +118,9 @@ def _add_source(folder: Path, site: Path) -> Source:
         stored, labels = _write_submission(folder, inner), read_labels(folder)
     else:
         stored = _write_report(folder, inner)
+    if stored.unreadable and not stored.results:
+        first = stored.unreadable[0]
+        raise ReportError(f"{first.path}: {first.reason}; no result of {folder} can be read; leave it out")
     page = f"./{quote(inner.name)}/{export.MAIN[0]}"  # a name may have a # or a colon
     return Source(inner.name, stored, page, labels, tuple(published.marks) if published else ())
 

@@ -107,12 +107,15 @@ function nameCells(cells) {
 }
 
 const format = (value) => (Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3))));
-function write(cell, quantity) {
-  const value = cell[quantity.name];
-  if (!Array.isArray(value)) return value;
-  return format(value[0]) + (value.length > 1 ? ` [${format(value[1])}, ${format(value[2])}]` : "");
+// "812 [800, 824] images/s (2 of 3)": how many of the cell's trials are in the mean, if not all.
+function write(cell, quantity, unit = "") {
+  if (!Array.isArray(cell[quantity.name])) return cell[quantity.name];
+  const [value, low, high, n = cell.trials.length] = cell[quantity.name];
+  const interval = low == null ? "" : ` [${format(low)}, ${format(high)}]`;
+  return `${format(value)}${interval}${unit && ` ${unit}`}${n < cell.trials.length ? ` (${n} of ${cell.trials.length})` : ""}`;
 }
-const link = (cell, text) => make("a", { href: `${cell.source.page}#trial-${cell.trials[0]}`, title: `${cell.source.name}: ${cell.trials.join(", ")}` }, text);
+const notesOf = (cell, quantity) => (cell[quantity.name].length > 4 ? `; ${DATA.texts[cell[quantity.name][4]]}` : "");
+const link = (cell, quantity) => make("a", { href: `${cell.source.page}#trial-${cell.trials[0]}`, title: `${cell.source.name}: ${cell.trials.join(", ")}${notesOf(cell, quantity)}` }, write(cell, quantity));
 
 function showMenus(choice, change) {
   const form = document.getElementById("choice");
@@ -158,15 +161,15 @@ function showBars(choice, cells) {
     const [value, low, high] = cell[name], [framework, ...rest] = named(cell);
     const track = make("div", { class: "track" });
     track.append(make("div", { class: "fill", style: `width:${(100 * value) / most}%;background:${DATA.frameworks[cell.framework].colour}` }));
-    if (low !== undefined) track.append(make("div", { class: "interval", style: `left:${(100 * Math.max(low, 0)) / most}%;width:${(100 * (high - Math.max(low, 0))) / most}%` }));
+    if (low != null) track.append(make("div", { class: "interval", style: `left:${(100 * Math.max(low, 0)) / most}%;width:${(100 * (high - Math.max(low, 0))) / most}%` }));
     const ratio = shown.length > 1 ? `, ${(value / mean(shown[0], name)).toFixed(2)}x` : "";
     section.append(make("div", { class: "bar" },
       make("span", {}, framework, make("span", { class: "conditions" }, rest.length ? ` ${rest.join(", ")}` : "")),
-      track, make("span", {}, link(cell, write(cell, choice.quantity)), ratio)));
+      track, make("span", {}, link(cell, choice.quantity), ratio)));
   }
-  const once = shown.some((cell) => cell[name].length === 1);
+  const once = shown.some((cell) => cell[name][1] == null);
   document.getElementById("said").textContent = shown.length
-    ? `${label}, ${unit}: ${shown.length === 1 ? "1 bar" : `${shown.length} bars`}, relative to the first${shown.length > ROWS ? `; ${ROWS} are drawn` : ""}. A thin line is the 95 % interval of repeats${once ? "; bars without one are single runs; their order is uncertain" : ""}.`
+    ? `${label}, ${unit}: ${shown.length === 1 ? "1 bar" : `${shown.length} bars`}, relative to the first${shown.length > ROWS ? `; ${ROWS} are drawn` : ""}. A thin line is the 95 % interval of repeats${once ? "; bars without one rest on one value; their order is uncertain" : ""}.`
     : `No value of ${label.toLowerCase()} for this choice.`;
 }
 
@@ -197,8 +200,8 @@ function drawChart(quantity, lines, named) {
     picture.append(draw("polyline", { points: line.map((cell) => `${x(cell.batch).toFixed(1)},${y(mean(cell, quantity.name)).toFixed(1)}`).join(" "), fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": dash }));
     for (const cell of line) {
       const [value, low, high] = cell[quantity.name];
-      if (low !== undefined) picture.append(draw("line", { x1: x(cell.batch), x2: x(cell.batch), y1: y(Math.max(low, 0)), y2: y(high), stroke: colour }));
-      const title = draw("title", {}, `${named(cell).join(", ")}: ${write(cell, quantity)} ${quantity.unit}`);
+      if (low != null) picture.append(draw("line", { x1: x(cell.batch), x2: x(cell.batch), y1: y(Math.max(low, 0)), y2: y(high), stroke: colour }));
+      const title = draw("title", {}, `${named(cell).join(", ")}: ${write(cell, quantity, quantity.unit)}${notesOf(cell, quantity)}`);
       picture.append(draw("a", { href: `${cell.source.page}#trial-${cell.trials[0]}` }, draw("circle", { cx: x(cell.batch), cy: y(value), r: 3.5, fill: colour }, title)));
     }
   });
@@ -229,7 +232,7 @@ function showTable(choice, cells, change) {
   });
   const rowOf = (cell) => make("tr", {},
     ...CHOICES.map((name) => make("td", name === "batch" ? { class: "number" } : {}, name === "report" ? make("a", { href: cell.source.page }, cell.report) : cell[name])),
-    ...DATA.quantities.map((each) => make("td", { class: "number" }, Array.isArray(cell[each.name]) ? link(cell, write(cell, each)) : cell[each.name])),
+    ...DATA.quantities.map((each) => make("td", { class: "number" }, Array.isArray(cell[each.name]) ? link(cell, each) : cell[each.name])),
     make("td", { class: "conditions" }, [cell.settings, cell.reported, cell.software].join("; ")));
   table.tBodies[0].replaceChildren(...sorted.slice(0, ROWS).map(rowOf));
   more.hidden = sorted.length <= ROWS;

@@ -42,7 +42,15 @@ def draw_cells(trials: Iterable[str], sha256: str, count: int) -> list[str]:
 
 
 def compare_rerun(submitted: TrialResult, again: TrialResult) -> Agreement:
-    """Compare losses, accuracy and memory; the speed only where the processor is the same."""
+    """Compare ending, losses, accuracy and memory; the speed only where the processor is the same. Nothing is compared
+    if the framework has another version.
+    """
+    was, now = (result.facts.get("framework_version") for result in (submitted, again))
+    if was != now:
+        return Agreement(Label.CLAIMED, (), f"not compared: its framework_version is {ascii(was)[:40]}, here {now!r}")
+    if again.status is not submitted.status:
+        ended = f"status: submitted: {submitted.status}; run again: {again.status} ({again.reason})"
+        return Agreement(Label.CLAIMED, (ended,))
     findings = tuple([*_losses(submitted, again), *_memory(submitted, again)])
     other = explain_other_processor(submitted, again)
     if other is None:

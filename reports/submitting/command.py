@@ -53,8 +53,8 @@ def submit(results: Path, out: Path | None = None) -> tuple[Path, Submission, li
 
     Raises ReportError, before anything is written, for results that the other side would refuse, and if `out` exists.
     """
-    if out is not None and not out.name.endswith(ENDING):
-        raise ReportError(f"--out {out}: must end in {ENDING}")
+    if out is not None and (out.name == archive.ARCHIVE or not out.name.endswith(ENDING)):
+        raise ReportError(f"--out {out}: must end in {ENDING} and not be {archive.ARCHIVE}, as of publications")
     with temporary_folder("batchwise-") as stage:
         packed = archive.find_archive(results)
         source = archive.unpack(packed, stage / "unpacked") if packed else results

@@ -43,7 +43,8 @@ def _make(environment: Environment, say: Callable[[str], None]) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"{environment.label}: another run makes it (lock: {lock.name}); waiting")
+            waits = f"{environment.label}: another run makes it (lock: {lock.name}); waiting"
+            print(waits, file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         if environment.state == "ready":
             return

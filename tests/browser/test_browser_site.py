@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from stored import on_gpu, store, study, trial
 
 from reports.load import Stored
 from reports.site import cells, command
+from workloads.records.status import Status
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -106,6 +108,17 @@ def test_two_softwares_of_a_framework_are_two_lines_whose_names_say_their_versio
     assert "version" not in told[0] and "version: 2.12.0" in told[1] and "version: 2.13.0" in told[2]
     titles = page.locator("#charts figure").first.locator("title").all_text_contents()
     assert sum("version: 2.12.0" in title for title in titles) == 2
+
+
+def test_a_mean_of_fewer_values_than_trials_says_of_how_many_and_why(browser: Browser, tmp_path: Path) -> None:
+    diverged = (replace(trial("pytorch", 64, repeat), status=Status.DIVERGED, reason="diverged") for repeat in (1, 2))
+    command.write([store(tmp_path / "mine", trial("pytorch", 64), *diverged)], tmp_path / "out")
+    page = opened(browser, tmp_path / "out" / command.PAGE)
+    choose(page, "Quantity", "accuracy")
+    for number in (page.locator("#bars .bar a"), page.locator("#cells tbody a", has_text="(1 of 3)")):
+        assert number.inner_text().endswith(" (1 of 3)")
+        assert "; repeat 1: diverged; repeat 2: diverged" in (number.get_attribute("title") or "")
+    assert "bars without one rest on one value" in page.locator("#said").inner_text()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -65,6 +65,29 @@ def test_without_a_change_there_is_no_step_and_with_one_run_speed_is_not_judged(
     assert seen(nights(tmp_path / "same", (1, 1.001, 0.999))) == []
     single = [path / "0" for path in nights(tmp_path / "one", (1, 0.5, 0.5))]
     assert seen(single) == []
+    chapter, summary = history_command.build_history(read_entries(single))
+    assert chapter.tables[0].below == (
+        "No cell changed in status.",
+        "Speed was not judged: one run in entries 1, 2, 3.",
+        "Memory and accuracy were not judged: one repeat in entries 1, 2, 3.",
+    )
+    assert summary.headline == "No step is confirmed in 3 entries; speed, memory and accuracy were not judged"
+    written = history_command.write_markdown(chapter, summary)
+    assert all(line in written for line in chapter.tables[0].below)
+
+
+def test_every_cell_without_a_change_is_said_to_have_none_where_all_were_judged(tmp_path: Path) -> None:
+    folders = nights(tmp_path, (1, 1.001, 0.999))
+    chapter, summary = history_command.build_history(read_entries(folders))
+    assert chapter.tables[0].below == ("No cell changed.",)
+    assert summary.headline == "No step is confirmed in 3 entries"
+    one_run = tmp_path / "one" / "night-4"
+    shutil.copytree(entry(tmp_path / "more", 4, 1.0) / "0", one_run)
+    chapter, _ = history_command.build_history(read_entries([*folders, one_run]))
+    assert chapter.tables[0].below[:2] == (
+        "No cell changed in status, speed, memory and accuracy.",
+        "Speed was not judged everywhere: one run in entry 4.",
+    )
 
 
 def test_a_history_needs_two_folders_each_once(tmp_path: Path) -> None:

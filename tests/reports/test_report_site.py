@@ -16,7 +16,7 @@ from conftest import varied
 from stored import MACHINE, ended, on_gpu, store, trial
 
 from reports.__main__ import main
-from reports.load import Stored
+from reports.load import Stored, read_all
 from reports.publishing import archive
 from reports.publishing.archive import list_results
 from reports.publishing.citation import Credit
@@ -24,6 +24,7 @@ from reports.publishing.publication import FILE, read
 from reports.publishing.publish import publish
 from reports.site import cells
 from reports.site.command import SHOWN
+from workloads.records.files import ATTEMPTS, RESULT_FILE, write_json
 from workloads.records.status import Status
 
 
@@ -50,6 +51,28 @@ def test_a_cell_has_the_mean_of_its_repeats_with_its_interval_and_names_its_tria
     assert pytorch["framework"] == "PyTorch"
     assert pytorch["machine"] == f"{MACHINE['cpu_model']}, {MACHINE['cores']} cores"
     assert mxnet["speed"] == [float(f"{only.figures['images_per_s'].value:.6g}")], "one run has no interval"
+
+
+def test_a_mean_of_those_that_ended_well_says_how_many_they_are_and_what_became_of_the_others() -> None:
+    reason = "the loss of step 3 is not a number"
+    diverged = (replace(trial("pytorch", 64, repeat), status=Status.DIVERGED, reason=reason) for repeat in (1, 2))
+    data = data_of(trial("pytorch", 64), *diverged)
+    (cell,) = read_cells(data)
+    mean, low, high, n, notes = cell["accuracy"]
+    assert (low, high, n, len(cell["trials"])) == (None, None, 1, 3)
+    assert data["texts"][notes] == "repeat 1: diverged; repeat 2: diverged" and mean > 0
+    assert len(cell["speed"]) == 3, "a diverged trial was measured whole: all three are in the mean of the speed"
+
+
+def test_a_trial_that_was_tried_again_says_so(tmp_path: Path) -> None:
+    folder = store(tmp_path / "mine", trial("pytorch", 64))
+    timeout = ended(Status.TIMEOUT, "took too long", "pytorch", 64)
+    attempt = folder / ATTEMPTS / f"{timeout.spec.id}-1" / RESULT_FILE
+    attempt.parent.mkdir(parents=True)
+    write_json(attempt, timeout.to_json())
+    data = cells.build_data([cells.Source("mine", read_all(folder), "mine/report.html")])
+    ((*_, n, notes),) = (cell["speed"] for cell in read_cells(data))
+    assert n == 1 and data["texts"][notes] == "repeat 0: ok at the 2nd of 2 attempts; the 1st: timeout: took too long"
 
 
 def test_two_folders_that_label_a_framework_otherwise_each_have_a_name_with_a_colour() -> None:
@@ -186,6 +209,42 @@ def test_a_page_of_results_has_no_path_above_their_folder(tmp_path: Path, monkey
             page = (user / out / name / "report.html").read_text()
             assert f"{name}/trials/unfinished" in page and f"{name}/trials/unreadable/result.json" in page
         assert not [path for path in Path(out).rglob("*") if path.is_file() and user.name.encode() in path.read_bytes()]
+
+
+def unreadable(folder: Path) -> Path:
+    """Store a result of an older schema in the folder."""
+    path = folder / "trials" / "old" / "result.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"schema_version": 4}')
+    return folder
+
+
+def test_a_result_that_cannot_be_read_is_said_to_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = unreadable(store(tmp_path / "mine", trial())), tmp_path / "site"
+    assert main(["site", str(folder), "--out", str(out)]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("1 cell: ")
+    line = "reports: mine: mine/trials/old/result.json: left out: schema version 4, this program reads "
+    assert told.err.startswith(line) and told.err.count("\n") == 1
+    none = unreadable(tmp_path / "none")
+    assert main(["site", str(folder), str(none), "--out", str(out)]) == 2
+    line = capsys.readouterr().err
+    assert "none/trials/old/result.json: schema version 4" in line and line.count("\n") == 1
+
+
+def test_a_publication_without_a_result_that_can_be_read_is_no_row_of_the_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = publish(store(tmp_path / "mine", trial()), tmp_path / "published", Credit(["A"]), name="mine", anyway=True)
+    archive.pack(unreadable(tmp_path / "results"), given.folder / archive.ARCHIVE)
+    (given.folder / archive.CHECKSUMS).write_text(archive.format_checksums(given.folder))
+    capsys.readouterr()
+    assert main(["site", str(given.folder), "--out", str(tmp_path / "site")]) == 2
+    line = capsys.readouterr().err
+    assert "trials/old/result.json: schema version 4" in line and line.count("\n") == 1
+    assert not (tmp_path / "site").exists()
 
 
 def test_links_in_a_publication_are_not_copied_and_what_it_lacks_is_said(tmp_path: Path) -> None:

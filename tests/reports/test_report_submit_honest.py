@@ -141,8 +141,9 @@ def test_what_lies_in_the_folder_of_a_rerun_is_never_taken_for_it(
     said = subprocess.CompletedProcess([], 1, "", "runner: nothing was run")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: said)
     monkeypatch.setattr(submission_rerun, "explain_not_runnable", lambda spec: None)
+    monkeypatch.setattr(submission_rerun, "explain_other_software", lambda submitted: None)
     with pytest.raises(submission_rerun.CannotRun, match="exit code 1: runner: nothing was run"):
-        submission_rerun.run_again(trial.spec, tmp_path / "mine.rerun")
+        submission_rerun.run_again(trial, tmp_path / "mine.rerun")
     assert [path.name for path in (tmp_path / "mine.rerun").iterdir()] == ["rerun.toml"]
 
 
@@ -219,6 +220,9 @@ def test_the_ci_job_checks_what_a_pull_request_brings_and_takes_no_labels_from_i
     assert check() == (0, "submissions: 1 checked") and read_labels(submissions / "mine.tar.xz")
     assert check() == (1, "submissions: 1 checked"), "the labels came with the pull request"
     git("rm", "--quiet", "submissions/mine.labels.json")
+    shutil.copy(submissions / "mine.tar.xz", submissions / "results.tar.xz")
+    assert check() == (2, "submissions: 2 checked"), "the site would take the folder for a publication"
+    git("rm", "--quiet", "submissions/results.tar.xz")
     (submissions / "a.tar.xz").write_bytes(b"no archive")
     assert check() == (2, "submissions: 2 checked")
 

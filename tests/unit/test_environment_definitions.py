@@ -6,6 +6,7 @@ A definition that cannot be used is one line, whatever was asked for.
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from errno import EBUSY, ENOSPC
 from pathlib import Path
 from queue import Queue
 from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -228,18 +230,20 @@ def test_an_environment_that_another_run_makes_is_waited_for_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_nothing(monkeypatch)
-    environment, said = definition.read(Project(PROJECT.root, tmp_path), "numpy", "cpu"), Queue[str]()
+    environment = definition.read(Project(PROJECT.root, tmp_path), "numpy", "cpu")
+    said, printed = Queue[str](), list[str]()
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=said.put, flush=lambda: None))
     lock = environment.folder.with_suffix(".lock")
     with ThreadPoolExecutor() as pool:
         with FileLock(lock):
-            waiting = pool.submit(venv.make, environment, said.put)
+            waiting = pool.submit(venv.make, environment, printed.append)
             line = f"{environment.label}: another run makes it (lock: {lock}); waiting"
-            assert said.get(timeout=20) == line and not waiting.done()
+            assert (said.get(timeout=20), said.get(timeout=20)) == (line, "\n") and not waiting.done()
             for path in (environment.folder / "bin" / "python", environment.marker):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(f"{environment.digest}\n")
         waiting.result()
-    assert said.empty()
+    assert said.empty() and printed == []
 
 
 def test_an_environment_that_cannot_be_emptied_is_not_made_on_top_of_the_old_one(
