@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner import rebuild
 from runner.launch import Unavailable
+from runner.machine import description
 from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import EVENTS_FILE
 from workloads.records.result import TrialResult
@@ -47,9 +48,13 @@ def add_accounts(session: Session, plan: Plan) -> None:
 
 
 def _waits_for_memory(result: TrialResult, folder: Path) -> bool:
-    """True if the trial was measured but its memory contents were not."""
+    """True if the trial was measured on this computer but its memory contents were not."""
     peak = result.figures.get(STEPS_PEAK.name)
+    if peak is None or peak.value is not None:
+        return False
     try:
-        return peak is not None and peak.value is None and rebuild.read_attempt(folder).memory is None
+        attempt = rebuild.read_attempt(folder)
     except ValueError:  # a trial stored before such files existed
         return False
+    computer = description.identify_computer().items()
+    return attempt.memory is None and all(attempt.machine.get(name, value) == value for name, value in computer)
