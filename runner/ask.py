@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,8 @@ from runner.log import describe_thread_limits, find_refused_thread, find_telling
 from runner.machine import description, locks
 from workloads.records import files
 from workloads.records.events import Event, Events, MemoryBound
-from workloads.records.files import EVENTS_FILE, JOB_FILE, LOCK_FILE, LOG_FILE, settle, write_json
-from workloads.records.job import Job, TrialSpec
+from workloads.records.files import COMPUTER_FILE, EVENTS_FILE, JOB_FILE, LOCK_FILE, LOG_FILE, settle, write_json
+from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.temporary import clear_parts
@@ -122,19 +123,56 @@ def lock_answer(folder: Path) -> Iterator[None]:
         yield
 
 
+def list_own_answers(folder: Path) -> list[Path]:
+    """Return the folders of a question with answers of this computer, the newest first; they may be empty.
+
+    Answers that another computer's followed are earlier attempts. Earlier versions did not store the computer.
+    """
+    here = description.identify_computer()
+    newest = [folder] if _read_computer(folder) in (None, here) else []
+    earlier = files.attempts_of(folder.parent, folder.name)
+    return [*newest, *(each for each in reversed(earlier) if _read_computer(each) == here)]
+
+
+def _read_computer(folder: Path) -> Any:
+    """Return what identifies the computer of the answer in this folder; None if that is not stored."""
+    try:
+        return json.loads((folder / COMPUTER_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def begin_answer(folder: Path) -> None:
+    """Make the folder of an answer, where it has none, and store which computer will give it. Hold `lock_answer`.
+
+    An answer of another computer is kept as an earlier attempt.
+    """
+    here = description.identify_computer()
+    if _read_computer(folder) not in (None, here):
+        files.move_aside(folder, folder.parent)
+    if not (folder / EVENTS_FILE).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / COMPUTER_FILE, here)
+
+
 def answer_once(job: Job, folder: Path, launcher: Launcher | None) -> Events:
-    """Return the events of a worker that finished: the stored ones, if the folder has its answer, else those of a
-    new worker. Raises LaunchFailed if it does not finish, or there is no launcher.
+    """Return the events of a worker that finished: the stored ones, if there is an answer of this computer, else those
+    of a new worker. Without a launcher, another computer's answer will do.
+
+    Raises LaunchFailed if it does not finish, or there is no launcher.
     """
     if launcher is None and not folder.exists():
         raise LaunchFailed("its framework could not be queried")
     with lock_answer(folder):
-        if events := _finished(folder):
-            return events
+        for each in [*list_own_answers(folder), *([folder] if launcher is None else [])]:
+            if events := _finished(each):
+                return events
         if launcher is None:
             raise LaunchFailed("its framework could not be queried")
         if folder.exists():
-            files.move_aside(folder, folder.parent)  # one that did not finish; its log says why
+            files.move_aside(folder, folder.parent)  # it did not finish, and its log says why; or another computer's
+        if job.kind is not Kind.NOISE:  # the same on every computer, within rounding, and a training each
+            begin_answer(folder)
         ended = ask(job, folder, launcher)
         if events := _finished(folder):
             return events

@@ -18,12 +18,14 @@ from pathlib import Path
 from rich.console import Console
 
 from runner import owned
+from runner.data.cache import CACHE_VARIABLE
 from runner.environments.definition import read
 from runner.git import ask_git
 from runner.owned import ENDING_S, KILLED
 from runner.project import RESULTS, Project
 from runner.request import cli
 from runner.request.cli import Request
+from runner.request.data_sets import DATA_VARIABLE
 from runner.request.parser import BadInput, Parser, run_parser, whole
 from runner.setup import make_environments
 from runner.storage import CannotGoOn
@@ -38,6 +40,7 @@ CHECKOUTS = "checkouts"
 PACKAGES = ("requirements.txt", "runner/requirements.txt", "adapters/*/environment.toml")
 ENDED = (0, 1)  # exit codes of a run that measured what it could
 FOLDERS = ("--data-dir", "--adapters")  # options that always name a path
+VARIABLES = (DATA_VARIABLE, CACHE_VARIABLE)  # variables of the user that name a folder
 NAMES_OR_PATHS = ("--study", "--workload", "--dataset")
 OF_FRAMEWORKS = ("--model", "--python")  # FRAMEWORK=PATH
 PATH = "PATH"  # in place of an option whose whole value is a path
@@ -208,7 +211,9 @@ def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
 
     Raises OSError, KeyboardInterrupt.
     """
-    environment = build_environment(os.environ, checkout or own)
+    named = {name: folder for name in VARIABLES if (folder := os.environ.get(name))}
+    folders = {name: os.path.abspath(os.path.expanduser(folder)) for name, folder in named.items()}
+    environment = build_environment(os.environ, checkout or own) | folders
     command = [sys.executable, "-P", "-m", "runner", *words]  # -P: nothing of the caller's folder
     with owned.hold(command, cwd=checkout, env=environment) as process:
         try:
@@ -221,7 +226,10 @@ def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
 
 
 def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:
-    """Return a separate clone of the commit with copies of its environments; this repository stays unchanged."""
+    """Return a separate clone of the commit with copies of its environments and this checkout's data.
+
+    This repository stays unchanged.
+    """
     project, folder = asked.request.project, asked.into / CHECKOUTS / side.name
     if not (folder / ".envs").is_dir():
         shutil.rmtree(folder, ignore_errors=True)
@@ -233,6 +241,8 @@ def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:
             made = read(project, name, asked.request.placement.device_kind).folder
             _copy(made, part / made.name)
         part.rename(folder / ".envs")
+    if project.data.is_dir() and not (folder / project.data.name).exists():
+        (folder / project.data.name).symlink_to(project.data.resolve())
     return folder
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from runner import late_memory, progress, rebuild
+from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
@@ -18,6 +18,7 @@ from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate
 from runner.gate.probes import lacks_evidence
 from runner.gate.rivals import Group, find_group
 from runner.gate.rounding import Installed, find_askable
+from runner.late_memory import add_account, waits_for_memory
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.progress import Display, format_row
@@ -142,7 +143,7 @@ class Session:
         if plan.to_run:
             display = Display(self.console, plan.estimates_s, plan.series)
             self.run_each(plan.to_run, display, TooLarge(plan.finished.values()), noise)
-        late_memory.add_accounts(self, plan)
+        self.ask_memory(plan)
         return [self.known[spec.id] for spec in plan.trials]
 
     def run_each(
@@ -180,9 +181,8 @@ class Session:
         self.advice.give(self.known[spec.id])
 
     def disturbed(self, specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-        """Trials to be tried once more after the others: those that were disturbed in this run.
-
-        None if `--retry contended` already retried them at once.
+        """Trials that were disturbed in this run, to be tried once more after the others; none if `--retry contended`
+        retried them at once.
         """
         if Status.CONTENDED in self.request.retry:
             return []
@@ -204,6 +204,29 @@ class Session:
             self.console.print(f"  {progress.STAYS} {put_back(aside, folder, self.kind)}")
             self.judge_anew({spec.id: first})
             self.restored.add(spec.id)
+
+    def ask_memory(self, plan: Plan) -> None:
+        """Measure what the trials' memory holds if that was not known when they ran, in this run or in one that ended
+        too early. Their results are then rebuilt from their files.
+        """
+        asked: set[str] = set()
+        for spec in plan.trials:
+            folder, launcher = self.folder(spec), self.launchers[spec.cell.framework]
+            if isinstance(launcher, Unavailable) or not waits_for_memory(self.known[spec.id], folder):
+                continue
+            if spec.memory_id not in asked and self.memory.known(spec) is None:
+                self.console.print(f"{spec.cell.framework}: measuring what its memory holds ...")
+            asked.add(spec.memory_id)
+            self.storage.need(spec, launcher)
+            account = self.memory.gather(spec, launcher)
+            self.storage.whole(spec, launcher)
+            try:
+                result, written = add_account(self.known[spec.id], folder, account)
+            except ValueError as error:
+                self.console.print(f"{spec.id}: its memory contents were not added: {error}")
+                continue
+            self.judge_anew({spec.id: result})
+            written.store(folder)  # last: while this is missing, it is done again
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str, conditions: dict[str, Any]) -> None:
         """Record why a trial is not run, if it has not been recorded before."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from runner.ask import Ended, ask, lock_answer
+from runner.ask import Ended, ask, begin_answer, list_own_answers, lock_answer
 from runner.attendance import SILENCE_S
 from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed, list_cores
 from runner.machine import description
@@ -129,9 +129,9 @@ class MemoryWorker:
             self.sizes.setdefault(spec.memory_id, set()).add(spec.cell.batch_size)
 
     def known(self, spec: TrialSpec) -> MemoryAccount | None:
-        """Return its report from this run or an earlier one; None if it is still missing."""
+        """Return its report from this run or an earlier one on this computer; None if it is still missing."""
         try:
-            return read_accounts(self._job(spec).folder(self.results)).get(spec.cell.batch_size)
+            return read_own_accounts(self._job(spec).folder(self.results)).get(spec.cell.batch_size)
         except ValueError:
             return None
 
@@ -148,10 +148,11 @@ class MemoryWorker:
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = self._job(spec)
         folder = job.folder(self.results)
-        counts = read_accounts(folder)
+        counts = read_own_accounts(folder)
         if batch_size not in counts and name not in self.ended:
             missing = tuple(sorted(self.sizes[name] - set(counts)))
             trial = replace(job.trial, timeout_s=spec.timeout_s * len(missing))
+            begin_answer(folder)
             try:
                 ended = ask(replace(job, trial=trial, batch_sizes=missing), folder, launcher)
                 self.ended[name] = (
@@ -159,7 +160,7 @@ class MemoryWorker:
                 )
             except LaunchFailed as error:
                 self.ended[name] = str(error)
-            counts = read_accounts(folder)
+            counts = read_own_accounts(folder)
         if batch_size in counts:
             return counts[batch_size]
         return {"reason": f"the memory worker: {self.ended[name]} (log: {ROOMS[Kind.MEMORY]}/{name}/{LOG_FILE})"}
@@ -167,6 +168,14 @@ class MemoryWorker:
     @staticmethod
     def _job(spec: TrialSpec) -> Job:
         return Job(Kind.MEMORY, replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
+
+
+def read_own_accounts(folder: Path) -> dict[int, MemoryAccount]:
+    """Return what `read_accounts` does, of every answer of this computer to the question. Raises ValueError."""
+    accounts: dict[int, MemoryAccount] = {}
+    for each in reversed(list_own_answers(folder)):
+        accounts |= read_accounts(each)
+    return accounts
 
 
 def read_accounts(folder: Path) -> dict[int, MemoryAccount]:

@@ -33,7 +33,7 @@ CHECKSUMS = "SHA256SUMS"  # `sha256sum -c` reads it
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
 FILES = ("stable.json", CHECKSUMS)  # the checksums are those of a submission
 TRIAL_FILES = (
-    files.JOB_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
+    files.JOB_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE, files.COMPUTER_FILE,
     files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
     BLOCKS_FILE,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from runner.ask import list_own_answers
 from runner.batch_size.largest import Attempt, Bound, find_largest
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher, Unavailable
@@ -202,7 +203,7 @@ def count(trials: StepTrials, framework: str, bound: Bound, launcher: Launcher) 
     """
     specs = [trials.spec(framework, size) for size in COUNTED]
     MemoryWorker(trials.request.results, specs).gather(specs[0], launcher)
-    folder = Job(Kind.MEMORY, specs[0]).folder(trials.request.results)
+    folder = list_own_answers(Job(Kind.MEMORY, specs[0]).folder(trials.request.results))[0]
     try:
         return _counted(folder, bound)
     except ValueError:  # its output cannot be read

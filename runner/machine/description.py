@@ -156,6 +156,13 @@ def read_cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
     return processor.read_flags(_cpuinfo(), wanted)
 
 
+def identify_computer() -> dict[str, Any]:
+    """Return what the answers of frameworks depend on. A GPU is not part of it, because ids of answers name theirs; nor
+    are the bytes of memory, which a virtual machine may change at any time.
+    """
+    return {"cpu_model": read_cpu_model(), "cpu_flags": read_cpu_flags()}
+
+
 def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:
     """Return the conditions to record with every number; null if this machine does not report one."""
     return {

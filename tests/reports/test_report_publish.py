@@ -34,7 +34,7 @@ from reports.publishing.publish import list_obstacles
 from workloads import own_names
 from workloads.catalogue import TINY
 from workloads.own_names import name_node
-from workloads.records import network
+from workloads.records import files, network
 from workloads.records.status import Status
 from workloads.unpacking import extract_all
 
@@ -369,6 +369,17 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     held = lzma.decompress((done.folder / archive.ARCHIVE).read_bytes())
     assert not [word for word in (b"images\n", b"token", b"memory\0", b"mine", b"inputs/train.npy") if word in held]
     assert (done.folder / contents.INPUTS).read_text() == "00  inputs/order.npy\n"
+
+
+def test_which_computer_answered_is_published_with_its_answers(results: Path, tmp_path: Path) -> None:
+    for folder in (results / "probes" / "pytorch-cpu-r0-12345678", results / "memory" / "pytorch-cpu-12345678-1"):
+        folder.mkdir(parents=True)
+        (folder / files.COMPUTER_FILE).write_text("{}")
+    assert archive.copy(results, tmp_path / "copied") == []
+    archive.pack(tmp_path / "copied", tmp_path / "copied.tar.xz")
+    into = tmp_path / "unpacked"
+    archive.unpack(tmp_path / "copied.tar.xz", into)
+    assert len(list(into.glob(f"*/*/*/{files.COMPUTER_FILE}"))) == 2
 
 
 def test_networks_are_published_with_the_trials_as_they_were_and_changed_ones_are_not(

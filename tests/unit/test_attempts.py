@@ -34,6 +34,7 @@ from runner.environments import definition
 from runner.gate.end_referee import EndReferee
 from runner.gate.judge import Gate
 from runner.launch import LaunchFailed, Local, Unavailable, WorkerOutcome
+from runner.machine import description
 from runner.progress import Display
 from runner.request import inputs
 from runner.request.block import TrialBlock
@@ -138,6 +139,27 @@ def test_a_probe_that_did_not_finish_is_kept_when_it_is_asked_again(
     before = contents(folder)
     assert [event["event"] for event in asking.answer_once(job, folder, LAUNCHER)] == ["finished"]
     assert contents(folder.with_name(f"{folder.name}-1")) == before
+
+
+def test_a_probe_of_another_computer_is_asked_again_and_each_finds_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+
+    def run(folder: Path, job: Job, launcher: object) -> WorkerOutcome:
+        asked.append(description.read_cpu_model())
+        (folder / EVENTS_FILE).write_text(json.dumps({"event": "finished", "t_ns": len(asked)}) + "\n")
+        return WorkerOutcome(0, False, 1.0)
+
+    monkeypatch.setattr(asking, "run_worker", run)
+    job = Job(Kind.PROBE, make_spec())
+    folder, given = job.folder(tmp_path), []
+    for model, launcher in (("A", LAUNCHER), ("B", LAUNCHER), ("A", LAUNCHER), ("B", LAUNCHER), ("C", None)):
+        monkeypatch.setattr(description, "read_cpu_model", lambda model=model: model)
+        (event,) = asking.answer_once(job, folder, launcher)
+        given.append(event["t_ns"])
+    assert (given, asked) == ([1, 2, 1, 2, 2], ["A", "B"]), "without a launcher any computer's answer will do"
+    assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name, f"{folder.name}-1"]
 
 
 @pytest.mark.parametrize("before_the_worker", [False, True])
@@ -728,6 +750,17 @@ def test_a_trial_whose_files_tell_less_than_before_keeps_its_result_and_the_othe
 def test_what_nobody_could_tell_of_the_memory_is_not_asked_for_again(
     measured: Path, tmp_path: Path, asked_for_memory: list[TrialSpec]
 ) -> None:
+    opened, _ = session_of(tmp_path, [SPEC])
+    opened.run(plan(SPEC).with_stored(opened.known.values()))
+    assert asked_for_memory == []
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_trial_of_another_computer_is_not_given_what_memory_holds_on_this_one(
+    measured: Path, tmp_path: Path, asked_for_memory: list[TrialSpec]
+) -> None:
+    killed_before(measured, "memory")
+    changed(measured, machine={"cpu_model": "of another computer"})
     opened, _ = session_of(tmp_path, [SPEC])
     opened.run(plan(SPEC).with_stored(opened.known.values()))
     assert asked_for_memory == []

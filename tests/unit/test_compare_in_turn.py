@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import ROOT
 from copied import git
 
-from runner import compare
+from runner import compare, owned
+from runner.data.cache import CACHE_VARIABLE
 from runner.environments.images import read_commit_time
 from runner.machine.description import read_commit
 from runner.project import Project
+from runner.request.data_sets import DATA_VARIABLE
 from runner.request.parser import BadInput
 
 NUMPY = ("--framework", "numpy", "--workload", "tiny", "--dataset", "digits-64", "--device", "cpu")
@@ -133,6 +139,30 @@ def test_bad_words_are_one_line_that_says_what_to_do(project: Project, words: li
     with pytest.raises(BadInput) as refused:
         compare.parse_runs_in_turn([*words, *(NUMPY if "--framwork" not in words else NUMPY[2:])], project)
     assert named in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_runs_of_a_commit_have_the_data_of_this_checkout_and_the_folders_of_the_users_variables(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They start in a clone."""
+    (project.data / "mnist").mkdir(parents=True)
+    given: dict[str, Any] = {}
+
+    @contextmanager
+    def hold(command: list[str], cwd: Path | None, env: dict[str, str]) -> Iterator[Any]:
+        given.update(env, cwd=cwd)
+        yield SimpleNamespace(wait=lambda: 0)
+
+    monkeypatch.setattr(owned, "hold", hold)
+    monkeypatch.setattr(compare, "_copy", lambda _, copy: copy.mkdir(parents=True))
+    asked = compare.parse_runs_in_turn(["first", "second", "--into", str(tmp_path / "into"), *NUMPY], project)
+    for name, value in (("HOME", str(tmp_path)), (DATA_VARIABLE, "data sets"), (CACHE_VARIABLE, "~/cache")):
+        monkeypatch.setenv(name, value)
+    for _ in range(2):  # a clone of an earlier comparison is used again
+        clone = compare._checkout(asked.sides[0], asked)
+    assert compare._measure(asked.words, project.root, clone) == 0
+    assert (given["cwd"], (clone / "data" / "mnist").is_dir()) == (clone, True)
+    assert (given[DATA_VARIABLE], given[CACHE_VARIABLE]) == (str(tmp_path / "data sets"), str(tmp_path / "cache"))
 
 
 def test_git_variables_of_the_callers_shell_name_no_other_repository(

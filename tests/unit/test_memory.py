@@ -13,13 +13,14 @@ from adapters.base import MemoryUse
 from adapters.worker.memory_steps import divided
 from runner import ask as asking
 from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
+from runner.machine import description
 from runner.results.memory import collect_memory
 from runner.results.memory import collect_parts as memory_figures
 from runner.trial import MemoryWorker
 from workloads.catalogue import OSU_CNN
 from workloads.records.events import Event
 from workloads.records.figures import MEMORY_PARTS, Method
-from workloads.records.files import EVENTS_FILE, LOG_FILE
+from workloads.records.files import COMPUTER_FILE, EVENTS_FILE, LOG_FILE
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.samples import read_samples
 
@@ -178,6 +179,22 @@ def test_a_later_run_does_not_ask_again_what_was_told(plan: list[TrialSpec], tmp
     later = MemoryWorker(tmp_path, more)
     assert [later.gather(spec, WAY)["peak"] for spec in more] == [64, 64, 8, 8, 16, 16, 32]
     assert asked.calls[1:] == [(32,)]
+
+
+def test_another_computers_answer_is_asked_for_again_and_each_finds_its_own(
+    plan: list[TrialSpec], tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results folder goes from one to the other, or two shards share it."""
+    for model, known, calls in (("A", False, 1), ("B", False, 2), ("A", True, 2), ("B", True, 2)):
+        monkeypatch.setattr(description, "read_cpu_model", lambda model=model: model)
+        worker = MemoryWorker(tmp_path, plan)
+        assert (worker.known(plan[0]) is not None) == known
+        assert worker.gather(plan[0], WAY)["peak"] == 64 and len(asked.calls) == calls
+    first, second = sorted(path.parent.name for path in tmp_path.glob(f"memory/*/{COMPUTER_FILE}"))
+    assert (first, second) == (plan[0].memory_id, f"{plan[0].memory_id}-1")
+    monkeypatch.setattr(description, "read_cpu_model", lambda: "C")
+    (tmp_path / "memory" / first / COMPUTER_FILE).unlink()
+    assert MemoryWorker(tmp_path, plan).known(plan[0]), "an earlier version did not store its computer"
 
 
 def test_sizes_before_the_one_that_found_no_memory_are_kept(

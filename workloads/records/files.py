@@ -24,6 +24,7 @@ DRIVER_SAMPLES_FILE = "driver_samples.csv"
 # Of the GPUs after the first, counted from 1.
 OTHER_SAMPLES_FILE, OTHER_DRIVER_SAMPLES_FILE = "samples-gpu{}.csv", "driver_samples-gpu{}.csv"
 METER_FILE = "meter.json"
+COMPUTER_FILE = "computer.json"  # of an answer that several trials share: the computer that gave it
 LOG_FILE = "log.txt"
 COMPILED_FOLDER = "compiled"  # what a framework compiles, in the trial's folder, while its worker runs
 SAMPLER_LOG_FILE = "sampler.txt"  # the sampler's error output; none if it is empty
