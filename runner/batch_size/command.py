@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from rich.console import Console
 
@@ -199,9 +198,7 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
     images, searched = count_largest(request), [file.answers[name] for name in request.frameworks]
     for line in explain_untrained(searched, question, images):
         console.print(line)
-    found = {
-        each.framework: {size for size in list_found_sizes(each, question) if size <= images} for each in searched
-    }
+    found = {each.framework: {size for size in list_found_sizes(each, question) if size <= images} for each in searched}
     cells = {(name, size) for name, sizes in found.items() for size in sizes}
     if question.trains:
         every = {question.in_use, *question.sizes, *(size for _, size in cells)}

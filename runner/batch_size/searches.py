@@ -121,10 +121,7 @@ class Search:
 
     def memory(self) -> tuple[SizePoint, ...]:
         """Return the peak bytes of what the limit counts, by batch size: the highest of all trials that ended."""
-        return tuple(
-            SizePoint(size, max(peaks), None, None, len(peaks))
-            for size, peaks in sorted(self.peaks.items())
-        )
+        return tuple(SizePoint(size, max(peaks), None, None, len(peaks)) for size, peaks in sorted(self.peaks.items()))
 
     def fastest(self) -> Best:
         """Search for the size with the most images/s."""
