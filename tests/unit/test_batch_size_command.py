@@ -208,11 +208,12 @@ class SeveralCommands:
     def __init__(self, results: Path, adapters: Path) -> None:
         add_framework(adapters, "again", label='"again"')
         self.results, self.printed = results, io.StringIO()
-        self.usual = "--adapters", str(adapters), "--memory-limit", "900", "--answer", "fastest"
+        self.usual = "--adapters", str(adapters), "--memory-limit", "900"
 
-    def begin(self, framework: str, *words: str) -> tuple[Request, Question, AnswersFile]:
+    def begin(self, framework: str, *words: str, answer: str = "fastest") -> tuple[Request, Question, AnswersFile]:
         """Begin a command; its file has no answer yet."""
-        request, question = asked(self.results, *self.usual, *words, frameworks=(framework,))
+        words = *self.usual, *words, "--answer", answer
+        request, question = asked(self.results, *words, frameworks=(framework,))
         console = Console(file=self.printed, width=1000)
         return request, question, AnswersFile(request, question, find_bound(request), console)
 
@@ -240,7 +241,7 @@ def several(tmp_path: Path) -> SeveralCommands:
 def test_another_framework_or_answer_is_added_to_the_answers_of_the_same_question(several: SeveralCommands) -> None:
     several.begin("again")[2].store("again", fastest=Best(16, None))
     assert {each.framework for each in several.read().frameworks} == set(several.read().conditions["labels"])
-    _, _, file = several.begin("numpy", "--answer", "largest")
+    _, _, file = several.begin("numpy", answer="largest")
     file.store("numpy", largest=largest(48), memory=(SizePoint(48, 140.0, None, None, 1),), version=None)
     of_numpy, of_again = several.read_of("numpy"), several.read_of("again")
     assert (of_again.fastest, of_numpy.largest, of_numpy.version) == (Best(16, None), largest(48), "1")
