@@ -30,8 +30,10 @@ def make_ladder(folder: Path, adapters: Path, name: str = NAME, **suite: Any) ->
 
 @pytest.fixture
 def ladder(tmp_path: Path) -> Ladder:
-    """Rungs of the referee under another name."""
+    """Rungs of the referee under another name, whose modules import each other."""
     add_framework(tmp_path / "adapters", NAME, referee="false")
+    for path in (tmp_path / "adapters" / NAME).glob("*.py"):
+        path.write_text(path.read_text().replace("adapters.numpy", f"adapters.{NAME}"))
     return make_ladder(tmp_path, tmp_path / "adapters")
 
 
