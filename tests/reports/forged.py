@@ -274,6 +274,11 @@ def with_disturbed_referee(results: Path) -> None:
     plant_probes(results, "numpy", "weights", 1)
 
 
+def without_referee(results: Path) -> None:
+    for probe in (results / "probes").glob("numpy-*"):
+        shutil.rmtree(probe)
+
+
 def without_verdict(name: CheckName, change: Callable[[dict[str, Any]], object]) -> Edit:
     """Edit the answers at a trial's end, and drop the verdict on them."""
 

@@ -375,7 +375,7 @@ def test_which_computer_answered_is_published_with_its_answers(results: Path, tm
     for folder in (results / "probes" / "pytorch-cpu-r0-12345678", results / "memory" / "pytorch-cpu-12345678-1"):
         folder.mkdir(parents=True)
         (folder / files.COMPUTER_FILE).write_text("{}")
-    assert archive.copy(results, tmp_path / "copied") == []
+    assert published_files.copy(results, tmp_path / "copied") == []
     archive.pack(tmp_path / "copied", tmp_path / "copied.tar.xz")
     into = tmp_path / "unpacked"
     archive.unpack(tmp_path / "copied.tar.xz", into)

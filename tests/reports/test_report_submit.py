@@ -44,6 +44,7 @@ from forged import (
     with_product,
     without,
     without_neighbours,
+    without_referee,
     without_verdict,
 )
 from stored import answers, store_answers
@@ -220,10 +221,7 @@ FORGERIES = {
         lambda results: store_answers(results, answers("pytorch", 64, 9e9)), "a submission has no answers of a search"
     ),
     "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "to judge it again with"),
-    "no probes of the referee": Forgery(
-        lambda results: [shutil.rmtree(each) for each in (results / "probes").glob("numpy-*")],
-        "has no answer of the referee",
-    ),
+    "no probes of the referee": Forgery(without_referee, "has no answer of the referee"),
 }
 
 
