@@ -59,7 +59,7 @@ class Stored:
 
     @cached_property
     def tried(self) -> dict[Key, str]:
-        """What became of the other attempts at a result, by its key."""
+        """Outcome of the other attempts at each result, by its key."""
         return {result.key: str(self.attempts[folder]) for result, folder in self.pairs if folder in self.attempts}
 
 
