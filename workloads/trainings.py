@@ -152,9 +152,9 @@ def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
 def group_alike(results: Iterable[TrialResult]) -> list[list[TrialResult]]:
     """Group the trials that differ in nothing but batch size and repeat."""
     groups: dict[object, list[TrialResult]] = {}
-    for r in results:
-        alike = r.spec.cell.framework, r.spec.task, r.spec.passes, r.spec.placement, r.spec.draw.first_seed
-        groups.setdefault(alike, []).append(r)
+    for result in results:
+        alike = result.spec.cell.framework, *result.spec.setting[1:], result.spec.draw.first_seed  # all but the cell
+        groups.setdefault(alike, []).append(result)
     return list(groups.values())
 
 

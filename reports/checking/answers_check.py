@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.records.batch_answers import ANSWERS_FILE, Answers
+from workloads.records.batch_answers import ANSWERS_FILE, Answers, Target
 from workloads.records.job import ON_DEMAND, ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.trainings import group_alike, target, trained
@@ -27,7 +27,8 @@ def find_differences(stored: Stored, folder: Path) -> Iterator[str]:
         results = [r for r in stored.results if r.spec.cell.framework == each.framework]
         results = [r for r in results if r.spec.cell.allocator == ON_DEMAND]
         for what in (*_find_other_trainings(each, results), *_find_other_target(each, results)):
-            yield f"{folder / ANSWERS_FILE}: {each.framework}: {what} is not what its trials give"
+            again = "run the same batch-size command again"
+            yield f"{folder / ANSWERS_FILE}: {each.framework}: {what} is not what its trials give; {again}"
 
 
 def _find_other_trainings(answers: Answers, results: Sequence[TrialResult]) -> Iterator[str]:
@@ -42,8 +43,16 @@ def _find_other_target(answers: Answers, results: Sequence[TrialResult]) -> Iter
         return
     named = {each.folder for each in answers.target.reached}
     chosen = [each for each in results if f"{ROOMS[Kind.TRIAL]}/{each.spec.id}" in named]
-    if not _agree(astuple(target(chosen, answers.target.accuracy)), astuple(answers.target)):
+    if not _agree(_list_numbers(target(chosen, answers.target.accuracy)), _list_numbers(answers.target)):
         yield f"the target accuracy {answers.target.accuracy:g}"
+
+
+def _list_numbers(answer: Target) -> tuple[Any, ...]:
+    """Return the numbers of an answer. Its words are those of the version that stored it, and early ones have no status
+    of a training.
+    """
+    reached = (replace(each, status=None) for each in answer.reached)
+    return answer.accuracy, answer.batch_size, answer.least_energy, *map(astuple, reached)
 
 
 def _agree(one: Any, other: Any) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from workloads.records import validation
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import Difference, TrialEnd, TrialMiddle
+from workloads.records.figures import DIVERGED_STEP, read_value
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -29,7 +30,8 @@ def find_differences(result: TrialResult) -> Iterator[str]:
     end = validation.build_record(result.end, TrialEnd, "end")
     made = {check.name for check in result.checks}
     judged = {check.name for check in result.checks if check.passed}
-    if result.status in ENDED_WELL and CheckName.GATE in made:
+    diverged = read_value(result.figures, DIVERGED_STEP) is not None  # then the gate compares no end; also if contended
+    if result.status in ENDED_WELL and CheckName.GATE in made and not diverged:
         missing = [name for name, answers in _list_answers(end).items() if answers and name not in made]
         yield from (f"{name}: the answers are stored, and no verdict on them" for name in missing)
         judged |= {*missing}

@@ -121,8 +121,7 @@ def _first_update(result: TrialResult) -> Iterator[str]:
     if task.optimizer.name in ("sgd", "momentum", "nesterov") and not task.optimizer.weight_decay:
         ahead = task.optimizer.momentum if task.optimizer.name == "nesterov" else 0.0
         rate = task.optimizer.learning_rate * (1 + ahead)
-    evidence = Evidence.from_json(validation.restore_nan(result.evidence))
-    draws = [_update_excesses(probe, rate) for probe in evidence.probes]
+    draws = [_update_excesses(probe, rate) for probe in _read(result).probes]
     for name in draws[0]:
         least = min(draw.get(name, math.inf) for draw in draws)
         if least > MARGIN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from runner.batch_size.answers_file import AnswersFile
 from runner.batch_size.judged import judge_sizes, list_not_recommended
 from runner.batch_size.largest import Bound
 from runner.batch_size.memory_limit import bound_request, find_limit
-from runner.batch_size.noise import measure_noise
+from runner.batch_size.noise import measure_noise, read_version
 from runner.batch_size.question import (
     ANSWERS,
     FASTEST,
@@ -146,6 +147,8 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     """
     bound = find_bound(request)
     request = own_data.prepare_images(request, console)
+    asked = request.study.changed(batch_sizes=(question.in_use, *question.sizes))
+    inputs.compute_rates(asked, request.dataset.train_count)  # refused before the searches, not after them
     expected = forecast_answers(request, question, bound)
     print_forecast(request, question, expected, console)
     data = inputs.write_data(request, console)
@@ -167,7 +170,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
             for spec in specs:
                 steps.storage.whole(spec, launchers[spec.cell.framework])
             for framework, answer in answers.items():
-                file.store(framework, noise=answer)
+                file.store(framework, noise=answer, version=read_version(request.results, answer))
     _train(request, question, train, file, console)
     asked = [file.answers[name] for name in request.frameworks]
     failed = (has_failed(each, list_found_sizes(each, question)) for each in asked)
@@ -195,10 +198,10 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
 
     If trainings were requested, every framework trains at each found size, each requested size and the one in use.
     """
-    images, searched = count_largest(request), [file.answers[name] for name in request.frameworks]
-    for line in explain_untrained(searched, question, images):
+    searched, why = [file.answers[name] for name in request.frameworks], partial(find_obstacle, request)
+    for line in explain_untrained(searched, question, why):
         console.print(line)
-    found = {each.framework: {size for size in list_found_sizes(each, question) if size <= images} for each in searched}
+    found = {each.framework: {size for size in list_found_sizes(each, question) if not why(size)} for each in searched}
     cells = {(name, size) for name, sizes in found.items() for size in sizes}
     if question.trains:
         every = {question.in_use, *question.sizes, *(size for _, size in cells)}
@@ -244,15 +247,28 @@ def _found(answers: Answers, question: Question) -> dict[str, int | None]:
     return {name: answer.batch_size for name, answer in every.items() if answer}
 
 
-def explain_untrained(every: Iterable[Answers], question: Question, images: int) -> Iterator[str]:
-    """Return a line for each answer that is not trained: none was found, or it has more images than an epoch."""
+def find_obstacle(request: Request, batch_size: int) -> str | None:
+    """Return why no training is possible at this batch size; None if one is."""
+    images = count_largest(request)
+    if batch_size > images:
+        return f"an epoch has {images:,} images{' for each device' * (request.placement.devices > 1)}"
+    try:
+        inputs.compute_rates(request.study.changed(batch_sizes=(batch_size,)), request.dataset.train_count)
+    except BadInput as error:
+        return str(error)
+    return None
+
+
+def explain_untrained(
+    every: Iterable[Answers], question: Question, find_obstacle: Callable[[int], str | None]
+) -> Iterator[str]:
+    """Return a line for each answer that is not trained: none was found, or something is in its training's way."""
     for answers in every:
         for name, size in _found(answers, question).items():
             if not size:
                 yield f"{answers.framework}: {name}: no batch size was found, so none is trained for it"
-            elif size > images:
-                each = " for each device" if answers.devices > 1 else ""
-                yield f"{answers.framework}: {name}: {size:,} is not trained: an epoch has {images:,} images{each}"
+            elif reason := find_obstacle(size):
+                yield f"{answers.framework}: {name}: {size:,} is not trained: {reason}"
 
 
 def is_unanswered(answers: Answers, question: Question) -> bool:

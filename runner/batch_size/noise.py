@@ -39,6 +39,7 @@ from workloads.records.build import REDUCED, column_of
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
+from workloads.records.stored_events import read_events
 from workloads.spec import Workload
 from workloads.statistics import bootstrap_interval
 
@@ -62,6 +63,13 @@ def measure_noise(
     asking = Asking(results, launchers)
     answers = {spec.cell.framework: asking.measure(spec) for spec in sorted(specs, key=asking.has_not_trained)}
     return {spec.cell.framework: answers[spec.cell.framework] for spec in specs}
+
+
+def read_version(results: Path, answer: Noise) -> str | None:
+    """Return the version of the framework that measured this noise, as its worker reported it; None if none did."""
+    events = read_events(results / answer.folder / EVENTS_FILE) if answer.folder else []
+    facts: dict[str, str] = next((event["facts"] for event in events if event["event"] == Event.OPENED), {})
+    return facts.get("framework_version")
 
 
 class Asking:

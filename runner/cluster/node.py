@@ -35,7 +35,7 @@ from workloads.temporary import temporary_folder
 from workloads.unpacking import extract_all
 
 WORK = "block-"
-COMPUTER = ("cpu_model", "cpu_flags", "memory_bytes", "gpus")  # of a description: what frameworks' answers depend on
+COMPUTER = ("cpu_model", "cpu_flags", "memory_bytes", "gpus")  # of a description: they name the folder of answers
 Fetch = Callable[[InputFile], bytes]
 
 

@@ -167,11 +167,8 @@ def _definition(project: Project, framework: str) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise BadDefinition(f"{path}: {error}") from error
-    for key, kind in NEEDED.items():
-        if key not in table:
-            raise BadDefinition(f"{path}: {key!r} is missing")
-        if not isinstance(table[key], kind):
-            raise BadDefinition(f"{path}: {key!r} must be a {kind.__name__}")
+    if missing := next((key for key in NEEDED if key not in table), None):
+        raise BadDefinition(f"{path}: {missing!r} is missing")
     for where, part, known in _list_tables(table):
         if fault := _find_fault(part, known):
             raise BadDefinition(f"{path}: {where}{fault}")

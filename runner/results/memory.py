@@ -37,7 +37,7 @@ WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 # none.
 MemoryAccount = dict[str, Any]
 NOT_ASKED: MemoryAccount = {
-    "reason": "the memory worker has not run yet; it runs after the trials: run the same command again"
+    "reason": "the memory worker has not run yet: run the same command again, on the same computer"
 }
 
 

@@ -28,7 +28,7 @@ from runner.machine.counters import POWERCAP, CpuQuota, PackageEnergy
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml import Row
 from runner.sampler.owner import Owner
-from workloads.processor_time import read_busy_s
+from workloads.processor_time import find_busy_s
 from workloads.records.columns import COLUMNS, PERIOD_S
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,
@@ -129,10 +129,8 @@ class ProcessTree:
         """Return the seconds in which the worker's cores were busy, whoever used them; empty where the kernel does not
         say.
         """
-        try:
-            return {"cores_cpu_s": round(read_busy_s(self.cores), 2)}
-        except (OSError, ValueError):
-            return {}
+        busy_s = find_busy_s(self.cores)
+        return {} if busy_s is None else {"cores_cpu_s": round(busy_s, 2)}
 
     def _renew(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -17,6 +17,7 @@ from reports.checking import evidence_check
 from reports.checking.stored_probes import Probes
 from reports.publishing import archive, publish
 from workloads.records.check_name import CheckName
+from workloads.records.figures import DIVERGED_STEP, Figure
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import read_result
@@ -164,3 +165,13 @@ def test_an_end_without_a_verdict_on_its_answers_is_found_in_a_trial_that_ended_
     assert judged.startswith(f"{CheckName.END_LOSSES}: stored: passed; judged again, it differs by ")
     ended = replace(unjudged, status=Status.DIVERGED)
     assert not list(evidence_check.find_differences(ended, probes)), "such a trial's end is not compared"
+
+
+def test_a_contended_trial_that_diverged_has_no_verdicts_on_its_end(results: Path, probes: Probes) -> None:
+    trial = one(results)
+    trial.end["steps"][0]["loss"]["apart"] = None
+    checks = [each for each in trial.checks if each.name not in (CheckName.END_LOSSES, CheckName.END_EVALUATION)]
+    contended = replace(trial, status=Status.CONTENDED, checks=checks)
+    assert list(evidence_check.find_differences(contended, probes))
+    diverged = {**contended.figures, DIVERGED_STEP.name: Figure(3.0, "-")}
+    assert not list(evidence_check.find_differences(replace(contended, figures=diverged), probes))

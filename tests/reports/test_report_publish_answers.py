@@ -56,6 +56,33 @@ def test_a_submission_has_no_answers_for_nothing_on_the_other_side_can_judge_the
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["trials"]
 
 
+def change_answers(results: Path, where: tuple[str | int, ...], value: object) -> None:
+    """Change one value of the first framework's stored answers."""
+    path = results / ANSWERS_FILE
+    data = json.loads(path.read_text())
+    held = data["frameworks"][0]
+    for key in where[:-1]:
+        held = held[key]
+    held[where[-1]] = value
+    path.write_text(json.dumps(data))
+
+
+def test_answers_of_one_version_are_not_judged_by_trials_of_another_in_the_same_folder(results: Path) -> None:
+    for size in (32, 64):
+        for repeat in range(3):
+            later = stored.trial("pytorch", size, repeat, study="own")
+            spec = replace(later.spec, installation=replace(later.spec.installation, environment="another"))
+            slower = [replace(epoch, train_s=epoch.train_s * (1 + repeat + size)) for epoch in later.epochs]
+            run_trial(results, replace(later, spec=spec, epochs=slower))
+    assert [line for line in list_obstacles(load.read(results), results) if ANSWERS_FILE in line] == []
+
+
+def test_words_and_missing_statuses_of_an_earlier_version_are_no_fault_of_an_answer(results: Path) -> None:
+    change_answers(results, ("target", "reason"), "as an earlier version said it")
+    change_answers(results, ("target", "reached", 0, "status"), None)
+    assert list_obstacles(load.read(results), results) == []
+
+
 @pytest.mark.parametrize(
     ("answer", "where", "line"),
     [
@@ -67,12 +94,6 @@ def test_answers_that_the_trainings_do_not_give_are_found(
     results: Path, answer: str, where: tuple[str | int, ...], line: str
 ) -> None:
     assert list_obstacles(load.read(results), results) == []
-    path = results / ANSWERS_FILE
-    data = json.loads(path.read_text())
-    held = data["frameworks"][0]
-    for key in where[:-1]:
-        held = held[key]
-    held[where[-1]] = 4
-    path.write_text(json.dumps(data))
+    change_answers(results, where, 4)
     (found,) = list_obstacles(load.read(results), results)
     assert line in found, answer

@@ -21,6 +21,7 @@ from runner.batch_size import command
 from runner.batch_size.answers_file import AnswersFile
 from runner.batch_size.command import explain_untrained, find_bound, list_found_sizes
 from runner.batch_size.memory_limit import bound_request
+from runner.batch_size.noise import read_version
 from runner.batch_size.question import Question
 from runner.request.cli import Request
 from workloads.records.advice import passes
@@ -160,6 +161,14 @@ def test_a_found_size_that_is_not_trained_is_named_with_its_reason(tmp_path: Pat
     assert "numpy: fastest: no batch size was found, so none is trained for it" in printed
 
 
+def test_a_found_size_at_which_the_warm_up_never_ends_is_named_and_others_are_trained(tmp_path: Path) -> None:
+    answers = Answers("numpy", largest=largest(64), fastest=Best(4, None))
+    words = ("--answer", "largest", "fastest", "--warm-up", "20", "--in-use", "4", "--epochs", "2")
+    sizes, printed = trained_sizes(tmp_path, answers, words)
+    assert sizes == {4}
+    assert "numpy: largest: 64 is not trained: --warm-up 20: at batch size 64 " in printed
+
+
 def test_a_forecast_of_one_training_is_one_trial(tmp_path: Path) -> None:
     request, question = asked(tmp_path, "--answer", "fastest", "--plan")
     shown = io.StringIO()
@@ -199,7 +208,7 @@ def test_what_a_global_batch_looked_for_is_not_trained(tmp_path: Path) -> None:
     _, question = asked(tmp_path, "--answer", "fastest", "--global-batch", "256", "--then-train")
     answers = Answers("numpy", largest=largest(48), fastest=Best(16, None))
     assert question.searches == ("largest", "fastest") and list_found_sizes(answers, question) == {16}
-    assert list(explain_untrained([replace(answers, largest=largest(None))], question, IMAGES)) == []
+    assert list(explain_untrained([replace(answers, largest=largest(None))], question, lambda size: "")) == []
 
 
 class SeveralCommands:
@@ -253,6 +262,19 @@ def test_another_framework_or_answer_is_added_to_the_answers_of_the_same_questio
 def test_answers_of_another_version_of_a_framework_are_not_kept(several: SeveralCommands) -> None:
     several.begin("numpy")[2].store("numpy", largest=largest(48), version="2")
     assert several.read_of("numpy") == Answers("numpy", largest=largest(48), version="2")
+
+
+def test_a_noise_scale_of_another_version_of_a_framework_drops_the_answers_of_the_old_one(
+    several: SeveralCommands,
+) -> None:
+    folder = several.results / "noise" / "numpy-cpu"
+    folder.mkdir(parents=True)
+    events = {"event": "built", "t_ns": 1}, {"event": "opened", "t_ns": 2, "facts": {"framework_version": "2"}}
+    (folder / "events.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
+    answer = Noise(noise_scale=90.0, folder="noise/numpy-cpu")
+    assert [read_version(several.results, each) for each in (answer, Noise(reason="diverged"))] == ["2", None]
+    several.begin("numpy")[2].store("numpy", noise=answer, version=read_version(several.results, answer))
+    assert several.read_of("numpy") == Answers("numpy", noise=answer, version="2")
 
 
 def test_only_the_frameworks_of_the_command_are_trained(several: SeveralCommands) -> None:

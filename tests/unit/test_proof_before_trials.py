@@ -110,17 +110,18 @@ def test_a_wrong_import_stops_a_search_before_its_first_size(
     """Its steps have a limit of memory, which the proof has not."""
     limited = replace(wrong, placement=replace(wrong.placement, memory_limit_bytes=2**30))
     request: Any = SimpleNamespace(project=PROJECT, results=tmp_path, study=SimpleNamespace(changed=lambda **_: None))
-    request.frameworks, steps = ("pytorch",), StepTrials(request, {"pytorch": limited}, {}, {}, {}, None)  # type: ignore[arg-type]
+    request.frameworks, request.dataset = ("pytorch",), SimpleNamespace(train_count=64)
+    steps = StepTrials(request, {"pytorch": limited}, {}, {}, {}, None)  # type: ignore[arg-type]
     monkeypatch.setattr(command, "replace", lambda request, **_: request)
     monkeypatch.setattr(command, "make_environments", lambda *_: {"pytorch": LAUNCHER})
     monkeypatch.setattr(own_data, "prepare_images", lambda request, _: request)
     monkeypatch.setattr(StepTrials, "prepare", lambda *_: steps)
     for name in ("find_bound", "forecast_answers", "print_forecast", "collect_installations", "AnswersFile"):
         monkeypatch.setattr(command, name, lambda *_: SimpleNamespace(limit=None, limit_bytes=None))
-    for name in ("write_data", "write_repeats"):
+    for name in ("write_data", "write_repeats", "compute_rates"):
         monkeypatch.setattr(inputs, name, lambda *_: None)
     monkeypatch.setattr(command, "bound_request", lambda *_: request)
-    question: Any = SimpleNamespace(window_s=1.0)
+    question: Any = SimpleNamespace(window_s=1.0, in_use=64, sizes=())
     with pytest.raises(CannotGoOn, match=NOT_YOURS):
         command.run(request, question, lambda *_: [], Console(file=StringIO()))
 
