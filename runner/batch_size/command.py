@@ -147,8 +147,8 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     """
     bound = find_bound(request)
     request = own_data.prepare_images(request, console)
-    asked = request.study.changed(batch_sizes=(question.in_use, *question.sizes))
-    inputs.compute_rates(asked, request.dataset.train_count)  # refused before the searches, not after them
+    trainings = request.study.changed(batch_sizes=(question.in_use, *question.sizes))
+    inputs.compute_rates(trainings, request.dataset.train_count)  # refused before the searches, not after them
     expected = forecast_answers(request, question, bound)
     print_forecast(request, question, expected, console)
     data = inputs.write_data(request, console)
