@@ -19,9 +19,9 @@ from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 
 from . import end_check
+from .end_check import MARGIN
 from .stored_probes import Probes
 
-MARGIN = 10.0
 # As in docs/reference/tolerances.md: relative, and multiples of the float32 rounding of the referee's answer.
 FIRST_STEP, ROUNDINGS, SMALL_GRADIENT = 1e-4, 20, 0.1
 UPDATES, UNITS = 3e-4, 4 * 2.0**-24  # of a first update, and of the weights that it is rounded with
