@@ -7,16 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
 from workloads.records import validation
+from workloads.records.advice import PASSED
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import Difference, TrialEnd, TrialMiddle
 from workloads.records.figures import DIVERGED_STEP, read_value
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
 
 MARGIN = 10.0  # times what the gate allows: beyond it nothing can have passed
 # As in docs/reference/gate-end.md: relative, and multiples of the referee's rounding.
 LOSSES, EVALUATION, LAST_LOSS, ROUNDINGS = 5e-4, 1e-4, 2e-3, 5
-ENDED_WELL = (Status.OK, Status.CONTENDED)
 
 
 def find_differences(result: TrialResult) -> Iterator[str]:
@@ -31,7 +30,7 @@ def find_differences(result: TrialResult) -> Iterator[str]:
     made = {check.name for check in result.checks}
     judged = {check.name for check in result.checks if check.passed}
     diverged = read_value(result.figures, DIVERGED_STEP) is not None  # then the gate compares no end; also if contended
-    if result.status in ENDED_WELL and CheckName.GATE in made and not diverged:
+    if result.status in PASSED and CheckName.GATE in made and not diverged:
         missing = [name for name, answers in _list_answers(end).items() if answers and name not in made]
         yield from (f"{name}: the answers are stored, and no verdict on them" for name in missing)
         judged |= {*missing}

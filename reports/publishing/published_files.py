@@ -62,7 +62,7 @@ def copy(results: Path, into: Path, searches: bool = True) -> list[str]:
             if path.name == INPUTS:
                 _copy_networks(path, into / INPUTS)
             elif path.name in chosen and _is_plain(path):
-                write_file(into / path.name, path.read_bytes())
+                _write_file(into / path.name, path.read_bytes())
             elif path.name in rooms and path.is_dir() and not path.is_symlink():
                 left_out += _copy_trials(path, into / path.name)
             elif path.name not in unread and not path.match(files.LOCK_FILES):
@@ -78,7 +78,7 @@ def _copy_networks(inputs: Path, into: Path) -> None:
         if named and _is_plain(path):
             content = path.read_bytes()
             if hashlib.sha256(content).hexdigest().startswith(named["digest"]):
-                write_file(into / path.name, content)
+                _write_file(into / path.name, content)
 
 
 def _copy_trials(folder: Path, into: Path) -> list[str]:
@@ -92,7 +92,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
             if _is_of_trial(path.name) and _is_plain(path):
                 content = path.read_bytes()
                 without_names = remove_names(content) if path.name in files.LOGS else content
-                write_file(into / trial_dir.name / path.name, without_names)
+                _write_file(into / trial_dir.name / path.name, without_names)
             elif path.name not in WEIGHTS:
                 left_out.append(str(path))
     return left_out
@@ -136,7 +136,6 @@ def list_files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write the file and the folders that it lies in."""
+def _write_file(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

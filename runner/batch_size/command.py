@@ -259,15 +259,13 @@ def find_obstacle(request: Request, batch_size: int) -> str | None:
     return None
 
 
-def explain_untrained(
-    every: Iterable[Answers], question: Question, find_obstacle: Callable[[int], str | None]
-) -> Iterator[str]:
+def explain_untrained(every: Iterable[Answers], question: Question, why: Callable[[int], str | None]) -> Iterator[str]:
     """Return a line for each answer that is not trained: none was found, or something is in its training's way."""
     for answers in every:
         for name, size in _found(answers, question).items():
             if not size:
                 yield f"{answers.framework}: {name}: no batch size was found, so none is trained for it"
-            elif reason := find_obstacle(size):
+            elif reason := why(size):
                 yield f"{answers.framework}: {name}: {size:,} is not trained: {reason}"
 
 
