@@ -167,11 +167,11 @@ def _definition(project: Project, framework: str) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise BadDefinition(f"{path}: {error}") from error
-    if missing := next((key for key in NEEDED if key not in table), None):
-        raise BadDefinition(f"{path}: {missing!r} is missing")
     for where, part, known in _list_tables(table):
         if fault := _find_fault(part, known):
             raise BadDefinition(f"{path}: {where}{fault}")
+    if missing := next((key for key in NEEDED if key not in table), None):
+        raise BadDefinition(f"{path}: {missing!r} is missing")
     if not LABEL.fullmatch(table["label"]):
         raise BadDefinition(f"{path}: 'label' may hold letters, digits, blanks and . ( ) + -")
     if not any(kind in table for kind in KINDS):

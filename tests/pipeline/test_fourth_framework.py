@@ -214,7 +214,7 @@ def test_a_bad_definition_or_import_stops_it_before_anything_is_made(
     definition.write_text(definition.read_text().replace("smoke = ", "smokes = "))
     ladder = check_adapter.Ladder(sys.modules["suite"], "fourth", adapters)
     assert check_adapter.climb(ladder.rungs()) == 1
-    assert "fourth/environment.toml: 'smoke' is missing" in capsys.readouterr().out
+    assert "fourth/environment.toml: unknown key 'smokes'; did you mean 'smoke'?" in capsys.readouterr().out
 
 
 @pytest.mark.real
