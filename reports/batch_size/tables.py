@@ -15,6 +15,7 @@ from workloads.records.batch_answers import (
     BatchAnswers,
     Best,
     Caution,
+    Holds,
     Largest,
     Noise,
     SizePoint,
@@ -29,6 +30,7 @@ from ..sentences import listed
 from ..table import Columns, Record, Table, TableCell, build_rows, number_cell
 
 NAME = "batch-size"
+OF_FASTEST = ("Fastest", "Images/s", "Epoch, s")  # heads of columns that are empty unless a fastest size was asked for
 NOT_JUDGED = "no ordinary trial has tested it"
 HOW = """\
 Largest: trained in every trial, and one more image ran out of memory twice. Fastest: the smallest batch size not more \
@@ -50,6 +52,7 @@ VERDICTS = {
     SizeVerdict.WORSE: "worse",
     SizeVerdict.UNCERTAIN: "uncertain",
 }
+HELD = {Holds.HOLDS: "holds", Holds.DOES_NOT: "does not hold", Holds.UNCERTAIN: "uncertain"}
 Found = Largest | Best | SizePoint
 
 
@@ -189,7 +192,7 @@ def build_detail_tables(answers: BatchAnswers) -> list[Table]:
         ("energy-pairs", "Least energy: pairs of trials", lambda each: _ratios(each.least_energy)),
         ("noise-scale", "Gradient noise scale along a training", lambda each: each.noise.points if each.noise else ()),
         ("to-target", "To the target accuracy", lambda each: each.target.reached if each.target else ()),
-        ("then-train", "Trained at sizes found or asked for, and at the one in use", lambda each: each.trained),
+        ("then-train", "Trained at sizes found or asked for, and at the one in use", _trained),
         ("split", "A global batch in parts", lambda each: [each.split] if each.split else []),
     )
     tables, named = [], name_answered(answers)
@@ -223,6 +226,29 @@ def _tried(each: Answers) -> list[dict[str, Any]]:
 
 def _ratios(best: Best | None) -> list[dict[str, Any]]:
     return [asdict(ratio) | {"verdict": VERDICTS[ratio.verdict]} for ratio in (best.ratios if best else ())]
+
+
+def _trained(each: Answers) -> list[dict[str, Any]]:
+    """Return a row for each size compared with the one in use."""
+    return [
+        {
+            "batch_size": training.batch_size,
+            "instead_of": training.in_use,
+            "epochs_times_as_fast": training.speed_up,
+            "times_low": training.speed_up_low,
+            "times_high": training.speed_up_high,
+            "accuracy_change_points": _points(training.accuracy_change),
+            "points_low": _points(training.accuracy_low),
+            "points_high": _points(training.accuracy_high),
+            "pairs": training.repeats,
+            "claim": HELD[training.verdict],
+        }
+        for training in each.trained
+    ]
+
+
+def _points(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _worded(record: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from workloads.records.batch_answers import (
     Best,
     Caution,
     Fit,
+    Holds,
     Largest,
     LargestSpeed,
     Limit,
@@ -26,6 +27,7 @@ from workloads.records.batch_answers import (
     NoisePoint,
     Ratio,
     SizeVerdict,
+    Trained,
     Tried,
 )
 from workloads.records.status import Status
@@ -260,3 +262,40 @@ def test_sizes_of_several_devices_are_each_devices_and_the_noise_scale_is_of_an_
     assert advice.startswith("Train with PyTorch at batch size 512 on each of 4 devices: ")
     main([str(tmp_path), "--format", "md"])
     assert "Batch sizes are per device" in (tmp_path / "report" / "report.md").read_text()
+
+
+def compared(size: int, verdict: Holds, repeats: int = 3) -> Trained:
+    ends = (1.6, 1.5, 1.7, -0.012, -0.02, -0.004) if repeats > 2 else (1.6, None, None, -0.012, None, None)
+    return Trained(size, 64, *ends, repeats, verdict)
+
+
+def read_page(results: Path) -> str:
+    return " ".join((results / "report" / "report.md").read_text().replace("\\", "").split())
+
+
+def test_a_page_of_trainings_answers_whether_a_larger_batch_is_much_faster_at_equal_quality(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = {
+        "mxnet": (compared(590, Holds.DOES_NOT), compared(2000, Holds.HOLDS)),
+        "tensorflow": (compared(590, Holds.DOES_NOT), compared(2000, Holds.UNCERTAIN)),
+        "pytorch": (compared(590, Holds.DOES_NOT), compared(2000, Holds.UNCERTAIN, repeats=1)),
+    }
+    asked = [replace(each, fastest=None, largest=None, trained=trained[each.framework]) for each in ALL]
+    main([str(store_answers(tmp_path, *asked)), "--format", "md", "html", "csv"])
+    question = "Is an epoch with larger batches than 64 at least 3 times as fast, with at most 1 point less accuracy?"
+    title = f"{question} Yes: at 2,000 (MXNet). No: at 590. Uncertain: at 2,000 (TensorFlow and PyTorch)"
+    assert title in capsys.readouterr().out.replace("\n", " ") and title in read_page(tmp_path)
+    assert (
+        "MXNet with batches of 590 images instead of 64: an epoch is 1.6 [1.5, 1.7] times as fast, and the test accuracy "
+        "changes by -1.20 [-2.00, -0.40] points."
+    ) in read_page(tmp_path)
+    assert "changes by -1.20 points; 1 pair of trainings, too few for an interval." in read_page(tmp_path)
+    (row, *_) = csv.DictReader((tmp_path / "report" / "then-train.csv").open())
+    assert (row["Accuracy change points"], row["Claim"]) == ("-1.2", "does not hold")
+
+
+def test_a_page_of_one_other_answer_has_it_as_its_title(tmp_path: Path) -> None:
+    asked = [replace(each, fastest=None, largest=None) for each in ALL]
+    main([str(store_answers(tmp_path, *asked)), "--format", "md"])
+    assert "Gradient noise scale along the training, in images: TensorFlow 900" in read_page(tmp_path)

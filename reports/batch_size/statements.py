@@ -1,0 +1,67 @@
+"""State what trainings at several batch sizes show, and the answers of a page that recommends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workloads.records.batch_answers import BatchAnswers, Holds, Trained
+from workloads.trainings import LEAST_SPEED_UP, TOLERATED_LOSS
+
+from ..condition_text import ABSENT
+from ..frameworks import FrameworkNames, order_frameworks
+from ..sentences import say
+from ..table import Table
+from . import tables
+
+CERTAIN_FIRST = (Holds.HOLDS, Holds.DOES_NOT, Holds.UNCERTAIN)
+
+
+def list_answers(answers: BatchAnswers, named: FrameworkNames) -> list[str]:
+    """Write what was asked for in place of a fastest size, a sentence each; the one on trainings comes first."""
+    bounds = {"in_use": answers.in_use, "times": LEAST_SPEED_UP, "points": 100 * TOLERATED_LOSS}
+    outcomes = _group_trainings(answers)
+    faster = [f"{say('batch_size.faster', named, outcomes=outcomes, **bounds)}."] if outcomes else []
+    return [*faster, *state_trainings(answers, named), *_list_sizes(tables.build_table(answers))]
+
+
+def _list_sizes(table: Table) -> Iterator[str]:
+    """Yield a line for each column of sizes in which any framework has one."""
+    named, *columns = zip(*table.rows, strict=True)
+    for head, cells in zip(table.head[1:], columns, strict=True):
+        known = {name.text: cell.text for name, cell in zip(named, cells, strict=True) if cell.text != ABSENT}
+        if known and head not in tables.OF_FASTEST:
+            yield say("batch_size.sizes", what=head, sizes=known)
+
+
+def _group_trainings(answers: BatchAnswers) -> dict[str, dict[int, list[str]]]:
+    """Map {verdict: {batch size: frameworks, none if it is so for all}}, the certain verdicts first."""
+    by_size: dict[int, dict[str, Holds]] = {}
+    for each in answers.frameworks:
+        for training in each.trained:
+            by_size.setdefault(training.batch_size, {})[each.framework] = training.verdict
+    groups: dict[str, dict[int, list[str]]] = {}
+    for verdict in CERTAIN_FIRST:
+        for size, verdicts in sorted(by_size.items()):
+            names = order_frameworks(name for name, found in verdicts.items() if found is verdict)
+            if names:
+                groups.setdefault(str(verdict), {})[size] = [] if len(names) == len(answers.frameworks) else names
+    return groups
+
+
+def state_trainings(answers: BatchAnswers, named: FrameworkNames) -> list[str]:
+    """Write a sentence for each size that was compared with the one in use."""
+    return [
+        say("batch_size.trained", named, name=each.framework, training=training, **_describe(training))
+        for each in answers.frameworks
+        for training in each.trained
+    ]
+
+
+def _describe(training: Trained) -> dict[str, list[float]]:
+    """Return (mean, low, high) of the speed-up and of the change in points; the mean alone without an interval."""
+    speed_up = (training.speed_up, training.speed_up_low, training.speed_up_high)
+    change = (training.accuracy_change, training.accuracy_low, training.accuracy_high)
+    return {
+        "speed_up": [end for end in speed_up if end is not None],
+        "points": [100 * end for end in change if end is not None],
+    }
