@@ -13,7 +13,7 @@ from conftest import PROJECT, ROOT, TINY, by_cell, run_runner
 from copied import add_framework, run_in
 from rich.console import Console
 
-from reports.batch_size import answers
+from reports.batch_size import answers, recommendation
 from runner.__main__ import train_cells
 from runner.batch_size import command
 from runner.batch_size.answers_file import AnswersFile
@@ -158,7 +158,7 @@ class Adapter(adapter.Adapter):
     assert f"idle: batch size 32 is not recommended: its ordinary trial was unverified: {judged['idle'].reason}" in (
         printed.getvalue()
     )
-    advice, *_, refused = answers.recommend(answers.read(results))  # type: ignore[arg-type]  # it was stored
+    advice, *_, refused = recommendation.recommend(answers.read(results))  # type: ignore[arg-type]  # it was stored
     assert advice.startswith("Train with numpy referee at batch size 32: 5,000 images/s")
     assert refused.startswith("idle at batch size 32 is not recommended: ")
 
