@@ -110,13 +110,16 @@ def _summary(stored: Stored, parts: Sequence[Section], answers: Sequence[Chapter
         return summary
     first = next((chapter for chapter in answers if chapter.findings), answers[0])
     found = [line for chapter in answers for line in chapter.findings]
+    about, main = first.kind, answers.index(first)
+    if not first.charts and summary.main is not None:  # only trials have charts
+        about, main = summary.about, len(answers) + summary.main
     return replace(
         summary,
         headline=first.answer,
-        about=first.kind,
+        about=about,
         ran=summary.ran if stored.results else (first.setting,),
         findings=(*found, *(summary.findings if parts else ())),
-        main=answers.index(first),
+        main=main,
     )
 
 
