@@ -20,7 +20,7 @@ def list_answers(answers: BatchAnswers, named: FrameworkNames) -> list[str]:
     """Write what was asked for in place of a fastest size, a sentence each; the one on trainings comes first."""
     bounds = {"in_use": answers.in_use, "times": LEAST_SPEED_UP, "points": 100 * TOLERATED_LOSS}
     outcomes = _group_trainings(answers)
-    faster = [f"{say('batch_size.faster', named, outcomes=outcomes, **bounds)}."] if outcomes else []
+    faster = [say("batch_size.faster", named, outcomes=outcomes, **bounds)] if outcomes else []
     return [*faster, *state_trainings(answers, named), *_list_sizes(tables.build_table(answers))]
 
 
