@@ -10,7 +10,6 @@ from workloads.trainings import LEAST_SPEED_UP, TOLERATED_LOSS
 from ..condition_text import ABSENT
 from ..frameworks import FrameworkNames, order_frameworks
 from ..sentences import say
-from ..table import Table
 from . import tables
 
 CERTAIN_FIRST = (Holds.HOLDS, Holds.DOES_NOT, Holds.UNCERTAIN)
@@ -21,16 +20,16 @@ def list_answers(answers: BatchAnswers, named: FrameworkNames) -> list[str]:
     bounds = {"in_use": answers.in_use, "times": LEAST_SPEED_UP, "points": 100 * TOLERATED_LOSS}
     outcomes = _group_trainings(answers)
     faster = [say("batch_size.faster", named, outcomes=outcomes, **bounds)] if outcomes else []
-    return [*faster, *state_trainings(answers, named), *_list_sizes(tables.build_table(answers))]
+    return [*faster, *state_trainings(answers, named), *_list_sizes(answers, named)]
 
 
-def _list_sizes(table: Table) -> Iterator[str]:
-    """Yield a line for each column of sizes in which any framework has one."""
-    named, *columns = zip(*table.rows, strict=True)
-    for head, cells in zip(table.head[1:], columns, strict=True):
-        known = {name.text: cell.text for name, cell in zip(named, cells, strict=True) if cell.text != ABSENT}
-        if known and head not in tables.OF_FASTEST:
-            yield say("batch_size.sizes", what=head, sizes=known)
+def _list_sizes(answers: BatchAnswers, named: FrameworkNames) -> Iterator[str]:
+    """Yield a line for each question that any framework answers with a size."""
+    targets = {each.target.accuracy for each in answers.frameworks if each.target}
+    for question, column in tables.SIZES.items():
+        cells = {named(each.framework): column(each).text for each in answers.frameworks}
+        if known := {name: text for name, text in cells.items() if text != ABSENT}:
+            yield say("batch_size.sizes", question=question, sizes=known, target=max(targets, default=None))
 
 
 def _group_trainings(answers: BatchAnswers) -> dict[str, dict[int, list[str]]]:

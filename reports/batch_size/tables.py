@@ -30,7 +30,6 @@ from ..sentences import listed
 from ..table import Columns, Record, Table, TableCell, build_rows, number_cell
 
 NAME = "batch-size"
-OF_FASTEST = ("Fastest", "Images/s", "Epoch, s")  # heads of columns that are empty unless a fastest size was asked for
 NOT_JUDGED = "no ordinary trial has tested it"
 HOW = """\
 Largest: trained in every trial, and one more image ran out of memory twice. Fastest: the smallest batch size not more \
@@ -68,13 +67,13 @@ def build_table(answers: BatchAnswers) -> Table:
     targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
     shown: Columns = {
         "Framework": lambda each: TableCell(named(each.framework)),
-        "Largest": _largest,
+        "Largest": SIZES["largest"],
         "Fastest": lambda each: _found(each, each.fastest),
         "Images/s": lambda each: _at_fastest(each, "{:,.0f}", lambda speed: speed),
         "Epoch, s": lambda each: _at_fastest(each, "{:.1f}", lambda speed: _epoch_s(speed, answers)),
-        "Energy": lambda each: _found(each, each.least_energy),
-        "Noise scale": lambda each: _noise(each.noise),
-        **{f"To {100 * target:g} %": _target for target in targets},
+        "Energy": SIZES["energy"],
+        "Noise scale": SIZES["noise"],
+        **{f"To {100 * target:g} %": SIZES["target"] for target in targets},
     }
     rows = tuple(tuple(cell(each) for cell in shown.values()) for each in answers.frameworks)
     tidy = pd.DataFrame([_tidy(each, answers) for each in answers.frameworks])
@@ -153,6 +152,14 @@ def _noise(noise: Noise | None) -> TableCell:
 
 def _target(each: Answers) -> TableCell:
     return _size(each.target.batch_size, each.target.reason) if each.target else TableCell(ABSENT)
+
+
+SIZES: dict[str, Callable[[Answers], TableCell]] = {  # {question: its column}
+    "largest": _largest,
+    "energy": lambda each: _found(each, each.least_energy),
+    "noise": lambda each: _noise(each.noise),
+    "target": _target,
+}
 
 
 def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:

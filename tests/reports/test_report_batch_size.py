@@ -6,6 +6,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stored import answers, fastest, judged, noise, store_answers
@@ -28,6 +29,7 @@ from workloads.records.batch_answers import (
     NoisePoint,
     Ratio,
     SizeVerdict,
+    Target,
     Trained,
     Tried,
 )
@@ -298,7 +300,17 @@ def test_a_page_of_trainings_answers_whether_a_larger_batch_is_much_faster_at_eq
     assert (row["Accuracy change points"], row["Claim"]) == ("-1.2", "does not hold")
 
 
-def test_a_page_of_one_other_answer_has_it_as_its_title(tmp_path: Path) -> None:
-    asked = [replace(each, fastest=None, largest=None) for each in ALL]
-    main([str(store_answers(tmp_path, *asked)), "--format", "md"])
-    assert "Gradient noise scale along the training, in images: TensorFlow 900" in read_page(tmp_path)
+@pytest.mark.parametrize(
+    ("asked", "title"),
+    [
+        ({"largest": None}, "Gradient noise scale along the training, in images: TensorFlow 900"),
+        ({"noise": None}, "Largest batch size that fits: TensorFlow 2,311, PyTorch 2,311, MXNet 2,311"),
+        (
+            {"largest": None, "noise": None, "target": Target(0.6, 128, None)},
+            "Batch size that reaches 60 % soonest: TensorFlow 128, PyTorch 128, MXNet 128",
+        ),
+    ],
+)
+def test_a_page_of_one_other_answer_has_it_as_its_title(tmp_path: Path, asked: dict[str, Any], title: str) -> None:
+    main([str(store_answers(tmp_path, *(replace(each, fastest=None, **asked) for each in ALL))), "--format", "md"])
+    assert title in read_page(tmp_path)
