@@ -14,8 +14,8 @@ images=$1 parts=1 ended=0
 shift
 cd "$(dirname "$0")/.."
 while [ $((images % parts)) -eq 0 ] && [ $((images / parts)) -ge 16 ]; do
-    .venv/bin/python -m runner --batch-size $((images / parts)) --accumulate "$parts" --results "results/accumulation-$images" "$@" \
-        || ended=$?
+    .venv/bin/python -m runner --batch-size $((images / parts)) --accumulate "$parts" \
+        --results "results/accumulation-$images" "$@" || ended=$?
     [ "$ended" -lt 2 ] || exit "$ended"
     parts=$((parts * 2))
 done

@@ -17,10 +17,17 @@ CERTAIN_FIRST = (Holds.HOLDS, Holds.DOES_NOT, Holds.UNCERTAIN)
 
 def list_answers(answers: BatchAnswers, named: FrameworkNames) -> list[str]:
     """Write what was asked for in place of a fastest size, a sentence each; the one on trainings comes first."""
+    faster = [_answer_trainings(answers, named)] if any(each.trained for each in answers.frameworks) else []
+    return [*faster, *state_trainings(answers, named), *_list_sizes(answers, named)]
+
+
+def _answer_trainings(answers: BatchAnswers, named: FrameworkNames) -> str:
+    """Answer whether larger batches are much faster at equal quality, in the form of every question of a study."""
     bounds = {"in_use": answers.in_use, "times": LEAST_SPEED_UP, "points": 100 * TOLERATED_LOSS}
     outcomes = _group_trainings(answers)
-    faster = [say("batch_size.faster", named, outcomes=outcomes, **bounds)] if outcomes else []
-    return [*faster, *state_trainings(answers, named), *_list_sizes(answers, named)]
+    uncertain = outcomes.pop(tables.HELD[Holds.UNCERTAIN], None) is not None
+    question = say("batch_size.faster", **bounds)
+    return say("published.answer", named, question=question, answers=outcomes, uncertain=uncertain)
 
 
 def _list_sizes(answers: BatchAnswers, named: FrameworkNames) -> Iterator[str]:
@@ -32,18 +39,19 @@ def _list_sizes(answers: BatchAnswers, named: FrameworkNames) -> Iterator[str]:
             yield say("batch_size.sizes", question=question, sizes=known, target=max(targets, default=None))
 
 
-def _group_trainings(answers: BatchAnswers) -> dict[str, dict[int, list[str]]]:
-    """Map {verdict: {batch size: frameworks, none if it is so for all}}, the certain verdicts first."""
+def _group_trainings(answers: BatchAnswers) -> dict[str, dict[str, list[str]]]:
+    """Map {verdict: {"at" a batch size: frameworks, none if it is so for all}}, the certain verdicts first."""
     by_size: dict[int, dict[str, Holds]] = {}
     for each in answers.frameworks:
         for training in each.trained:
             by_size.setdefault(training.batch_size, {})[each.framework] = training.verdict
-    groups: dict[str, dict[int, list[str]]] = {}
+    groups: dict[str, dict[str, list[str]]] = {}
     for verdict in CERTAIN_FIRST:
         for size, verdicts in sorted(by_size.items()):
             names = order_frameworks(name for name, found in verdicts.items() if found is verdict)
             if names:
-                groups.setdefault(str(verdict), {})[size] = [] if len(names) == len(answers.frameworks) else names
+                some = [] if len(names) == len(answers.frameworks) else names
+                groups.setdefault(tables.HELD[verdict], {})[f"at {size:,}"] = some
     return groups
 
 
