@@ -158,13 +158,14 @@ def group() -> Iterator[MemoryGroup]:
 def test_a_worker_and_its_children_take_no_more_than_their_control_group(
     group: MemoryGroup, size: int, code: int
 ) -> None:
-    kills = description.count_memory_kills()
+    kills = description.count_memory_kills() or 0
     child = Owned([sys.executable, "-c", f"bytearray({size})[::4096].count(0)"])
     group.take(child.pid)
     child.go()
     assert child.wait(20) == code
     child.end()
-    assert (description.count_memory_kills() == kills) is (code == 0)
+    # The kernel counts kills of the whole machine, so without a kill of this child others may still raise the count.
+    assert code == 0 or (description.count_memory_kills() or 0) > kills
 
 
 def test_a_worker_of_a_limited_trial_runs_in_a_control_group_and_leaves_none(tmp_path: Path) -> None:
