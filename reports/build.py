@@ -8,6 +8,7 @@ from pathlib import Path
 
 from . import (
     attempts,
+    axis_charts,
     blocks,
     caveats,
     chapters,
@@ -77,18 +78,16 @@ def build_report(
         tuple(table for table in appendix if isinstance(table, Table)),
         tuple(line for line in (*side_by_side, *appendix) if isinstance(line, str)),
         caveats.list_problems(stored, replaced),
-        (*claims.tables_across(parts), *learning_rates.build_tables(parts)),
-        tuple(learning_rates.build_charts(parts)),
+        (*claims.tables_across(parts), *learning_rates.build_tables(parts), *section_axes.build_tables(parts)),
+        (*learning_rates.build_charts(parts), *axis_charts.build_charts(parts)),
     )
 
 
 def _appendix(folders: Sequence[Path], stored: Stored, parts: Sequence[Section]) -> list[Table | str]:
-    """List the tables and lines after the chapters: repeated attempts, accumulation, devices, what a folder holds."""
+    """List the tables and lines after the chapters: repeated attempts, what a folder holds."""
     retried = attempts.build_table(stored.attempts.values())
     return [
         *([retried] if retried else []),
-        *section_axes.build_accumulation_tables(parts),
-        *section_axes.build_device_tables(parts),
         *(item for folder in folders for item in _of_folder(folder, stored, titled=len(folders) > 1)),
     ]
 

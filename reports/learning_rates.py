@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workloads.records import figures
+
 from . import tables
 from .charts import Chart, Panel
 from .condition_text import ABSENT
 from .conditions import Section, alike
 from .drawing import chart_words
 from .drawing.chart_series import build_framework_series
+from .drawing.section_charts import build_quantity_chart
 from .frameworks import order_frameworks
 from .quantities import ACCURACY
 from .table import Table, TableCell, Theme
@@ -82,17 +85,15 @@ def _chart(group: dict[int, Section], rule: str) -> Chart:
             series.append(build_framework_series(name, by_rate[0].named(name), values, trials))
         panels.append(Panel(f"Batch {wanted}", tuple(series)))
     title = f"{ACCURACY.title(by_rate[0].condition)}, by learning rate: {rule}"
-    return Chart(
+    return build_quantity_chart(
+        ACCURACY,
+        figures.ACCURACY,
         name=f"{NAME}-{rule}",
         title=title,
         x_name="Learning rate",
-        y_label="Test accuracy, %",
         panels=tuple(panels),
         alt=chart_words.describe_panels(title, panels, "learning rate"),
         caption=chart_words.explain_points(most),
-        full_scale=100,
-        from_zero=False,
-        theme=Theme.ACCURACY,
     )
 
 

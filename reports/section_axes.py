@@ -18,7 +18,7 @@ from .conditions import Condition, Section, Software
 from .contrast import Axis, CellContrast, compute_contrast, pair_by_repeat
 from .frameworks import order_frameworks
 from .load import Stored
-from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
+from .quantities import ACCURACY, ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
 from .reproduction.publication import read_size_article
 from .table import Table, TableCell, Theme
 from .tables import CellSummary
@@ -45,11 +45,14 @@ PUBLISHED = (
 class SectionAxis(Axis):
     """An axis between sections. `without` leaves the level out of a condition.
 
-    Cells are compared that have the same `alike`, a number made from batch size and level.
+    Cells are compared that have the same `alike`, a number made from batch size and level. `charted` quantities have a
+    chart against the level.
     """
 
     head: str
     row: str  # names a level and its batch size
+    panel: str  # names what has the same `alike`
+    charted: tuple[Quantity, ...]
     theme: Theme
     level: Callable[[Condition], int]
     without: Callable[[Condition], Condition]
@@ -174,6 +177,8 @@ SCALING = SectionAxis(
     "threads of a CPU: sections {numbers}.",
     head="Devices",
     row="{level}",
+    panel="{alike} images on each device",
+    charted=(SPEED,),
     theme=Theme.SPEED,
     level=lambda condition: condition.placement.devices,
     without=lambda condition: replace(condition, placement=condition.placement.first),
@@ -181,9 +186,12 @@ SCALING = SectionAxis(
 )
 
 
-def build_device_tables(sections: Iterable[Section]) -> list[Table]:
-    """Build a table for each batch size per device at which a framework trained on several devices and on one."""
-    return [_scaled(made, varied) for made, varied in enumerate(vary(sections, SCALING))]
+def build_tables(sections: Sequence[Section]) -> list[Table]:
+    """Build a table for each number of images: of an update that was split in several ways, or on each of several
+    devices and on one.
+    """
+    split = [_split(made, varied) for made, varied in enumerate(vary(sections, SPLITTING))]
+    return split + [_scaled(made, varied) for made, varied in enumerate(vary(sections, SCALING))]
 
 
 def _scaled(made: int, varied: Varied) -> Table:
@@ -230,17 +238,14 @@ SPLITTING = SectionAxis(
     "the same: sections {numbers}.",
     head="Parts",
     row="{level} x {size}",
+    panel="Updates of {alike} images",
+    charted=(MEMORY, SPEED, ACCURACY),
     theme=Theme.RUN,
     level=lambda condition: condition.task.accumulate,
     without=lambda condition: replace(condition, task=replace(condition.task, accumulate=1)),
     alike=lambda size, accumulate: size * accumulate,
 )
 BESIDE_WHOLE = (STEP_TIME, MEMORY)  # also shown as a ratio to the same update in one batch
-
-
-def build_accumulation_tables(sections: Iterable[Section]) -> list[Table]:
-    """Build a table for each number of images per update that some framework split in two or more ways."""
-    return [_split(made, varied) for made, varied in enumerate(vary(sections, SPLITTING))]
 
 
 def _split(made: int, varied: Varied) -> Table:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+from workloads.records.figures import FigureSpec
 
 from .. import condition_text
 from ..charts import Chart, Panel
@@ -45,17 +48,26 @@ def _chart(section: Section, quantity: Quantity, published: Sequence[Article]) -
     series = (*measured.series, *behind)
     title = quantity.title(section.condition)
     panels = (Panel("", series),)
-    return Chart(
+    return build_quantity_chart(
+        quantity,
+        spec,
         name=quantity.name,
         title=title,
         x_name=BATCH_AXIS,
-        y_label=AXIS_NAMES.get(quantity, f"{{}}, {spec.unit}").format(spec.label),
         panels=panels,
         alt=chart_words.describe_panels(f"{title}, against batch size", panels, "batch size"),
         caption=" ".join([chart_words.explain_points(measured.most), *about]),
         x_scale=choose_scale(series),
+        y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for line in measured.series for y in line.y),
+    )
+
+
+def build_quantity_chart(quantity: Quantity, spec: FigureSpec, **fields: Any) -> Chart:
+    """Build the chart of a quantity from the other fields of Chart; `spec` is its figure on the device."""
+    return Chart(
+        y_label=AXIS_NAMES.get(quantity, f"{{}}, {spec.unit}").format(spec.label),
         full_scale=spec.full_scale,
         theme=quantity.theme,
         from_zero=quantity is not ACCURACY,
-        y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for line in measured.series for y in line.y),
+        **fields,
     )

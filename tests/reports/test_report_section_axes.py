@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import varied
 from stored import Made, make, store, trial
 
+from reports import export
 from reports.section_axes import NORMALISED
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+
+OLD: dict[str, Any] = {"environment": "old", "facts": trial().facts | {"framework_version": "2.12.0"}}
 
 
 def scaled(framework: str, devices: int, speed: float, repeat: int = 0, **changes: Any) -> TrialResult:
@@ -31,7 +36,7 @@ def test_efficiency_is_the_speed_over_that_of_so_many_single_devices(tmp_path: P
         scaled("mxnet", 1, 500), scaled("mxnet", 2, 1100),
         scaled("tensorflow", 2, 700),  # its speed on one device is unknown
     )  # fmt: skip
-    (table,) = (table for table in made.report.appendix if table.name == "scaling-64")
+    (table,) = (table for table in made.report.across if table.name == "scaling-64")
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["PyTorch", "1", "1000", "1"],
         ["PyTorch", "2", "1500", "0.750"],
@@ -46,6 +51,28 @@ def test_efficiency_is_the_speed_over_that_of_so_many_single_devices(tmp_path: P
     assert len(headings) == 4 and any("devices one" in line for line in headings)
 
 
+@pytest.mark.slow
+def test_speed_by_devices_is_the_first_chart_of_the_page_with_a_panel_for_each_size(tmp_path: Path) -> None:
+    pairs = [(size, count) for size in (16, 64) for count in (1, 2)]
+    speeds = {"images_per_s": Figure(1000.0, "worker")}
+    trials = [trial("mxnet", size, devices=count, figures=speeds) for size, count in pairs]
+    old = [trial("pytorch", 64, devices=count, figures=speeds, **OLD) for count in (1, 2)]
+    new = [trial("pytorch", 64, devices=count, figures=speeds, environment="new") for count in (1, 2)]
+    made = told(tmp_path, *trials, *old, *new)
+    (chart,) = made.report.charts_across
+    assert (chart.name, chart.x_name, chart.y_label) == ("scaling-speed", "Devices", "Training speed, images/s")
+    assert [panel.title for panel in chart.panels] == ["16 images on each device", "64 images on each device"]
+    of_64 = {series.label: (series.x, series.y) for series in chart.panels[1].series}
+    every = ((1.0, 2.0), (1000.0, 1000.0))
+    assert of_64 == {"MXNet": every, "PyTorch, version 2.12.0": every, "PyTorch, version 2.13.0": every}
+    ids = {key for series in chart.series for trials in series.trials for key in trials}
+    assert len(ids) == 8
+    export.write(made.report, tmp_path / "page", ("html",))
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert page.index('id="s0-scaling-speed-chart"') < page.index("<h3>Findings</h3>") < page.index('id="across"')
+    assert page.index('id="across"') < page.index('id="s1-speed-chart"'), "a section's charts stay with it"
+
+
 def test_repeats_are_paired_with_an_interval_and_one_number_of_devices_scales_nothing(tmp_path: Path) -> None:
     ones = [scaled("pytorch", 1, speed, number) for number, speed in enumerate((1000, 800, 1250))]
     twos = [scaled("pytorch", 2, 1.5 * speed, number) for number, speed in enumerate((1010, 800, 1240))]
@@ -55,10 +82,7 @@ def test_repeats_are_paired_with_an_interval_and_one_number_of_devices_scales_no
     assert float(row["efficiency"]) == pytest.approx(0.75, rel=0.01)
     assert 0.70 < float(row["low"]) < float(row["efficiency"]) < float(row["high"]) < 0.80
     made = told(tmp_path / "2", scaled("pytorch", 2, 1000), scaled("mxnet", 1, 500))
-    assert not [table for table in made.report.appendix if table.name.startswith("scaling")]
-
-
-OLD: dict[str, Any] = {"environment": "old", "facts": trial().facts | {"framework_version": "2.12.0"}}
+    assert not [table for table in made.report.across if table.name.startswith("scaling")]
 
 
 def test_each_software_of_a_framework_has_its_own_efficiency_and_says_its_version(tmp_path: Path) -> None:
@@ -69,7 +93,7 @@ def test_each_software_of_a_framework_has_its_own_efficiency_and_says_its_versio
         scaled("mxnet", 1, 500),
         scaled("mxnet", 2, 900),
     )
-    (table,) = (table for table in made.report.appendix if table.name == "scaling-64")
+    (table,) = (table for table in made.report.across if table.name == "scaling-64")
     assert sorted([cell.text for cell in row] for row in table.rows) == [
         ["MXNet", "1", "500", "1"],
         ["MXNet", "2", "900", "0.900"],
@@ -107,7 +131,7 @@ SPLITS = (
 
 def test_the_splits_of_one_update_are_a_table_of_what_each_costs(tmp_path: Path) -> None:
     made = told(tmp_path, *SPLITS)
-    (table,) = (table for table in made.report.appendix if table.name == "accumulation-64")
+    (table,) = (table for table in made.report.across if table.name == "accumulation-64")
     rows = [[cell.text for cell in row] for row in table.rows]
     assert [row[:4] + row[4:5] + row[6:] for row in rows] == [
         ["PyTorch", "1 x 64", "640", "100", "400", "1.00", "1.00"],
@@ -125,6 +149,21 @@ def test_the_splits_of_one_update_are_a_table_of_what_each_costs(tmp_path: Path)
     }  # fmt: skip
 
 
+def test_memory_speed_and_accuracy_by_parts_are_charts_of_one_condition_each(tmp_path: Path) -> None:
+    other = [replace(each, spec=varied(each.spec, epochs=7)) for each in SPLITS[:2]]
+    charts = told(tmp_path, *SPLITS, *other).report.charts_across
+    assert [chart.name for chart in charts] == [
+        f"accumulation-{name}-{n}" for n in (1, 2) for name in ("memory", "speed", "accuracy")
+    ]
+    one, several = charts[0], charts[3]
+    assert [(series.label, series.x, series.y) for series in several.panels[0].series] == [
+        ("PyTorch", (1.0, 4.0), (400.0, 300.0)),
+        ("MXNet", (1.0, 4.0), (500.0, 250.0)),
+    ]
+    assert "updates of 64 images" in several.title and several.title != one.title
+    assert told(tmp_path / "alone", *SPLITS[:1]).report.charts_across == ()
+
+
 def test_each_software_is_divided_by_its_own_whole_update_and_is_named_by_what_differs(tmp_path: Path) -> None:
     """One version with other packages: the environment is what tells them apart."""
     new = {"environment": "new"}
@@ -135,7 +174,7 @@ def test_each_software_is_divided_by_its_own_whole_update_and_is_named_by_what_d
         split("pytorch", 1, 64, 200, 800, **new),
         split("pytorch", 4, 16, 250, 600, **new),
     )
-    (table,) = (table for table in made.report.appendix if table.name == "accumulation-64")
+    (table,) = (table for table in made.report.across if table.name == "accumulation-64")
     rows = [[cell.text for cell in row] for row in table.rows]
     assert sorted((row[0], row[1], *row[6:]) for row in rows) == [
         ("PyTorch, environment e1", "1 x 64", "1.00", "1.00"),
@@ -158,13 +197,13 @@ def test_what_is_accumulated_stands_in_the_conditions_and_apart_from_what_is_not
 
 def test_a_split_that_did_not_end_well_says_so_and_one_alone_is_no_table(tmp_path: Path) -> None:
     dead = split("pytorch", 1, 64, 100, 400, status=Status.OUT_OF_MEMORY, reason="no room")
-    (table,) = (table for table in told(tmp_path, dead, SPLITS[1]).report.appendix if "accumulation" in table.name)
+    (table,) = (table for table in told(tmp_path, dead, SPLITS[1]).report.across if "accumulation" in table.name)
     assert [[*[cell.text for cell in row][1:3], row[-1].text] for row in table.rows] == [
         ["1 x 64", "OOM", "\N{EN DASH}"],
         ["4 x 16", "512", "\N{EN DASH}"],
     ]
     alone = told(tmp_path / "alone", SPLITS[1], SPLITS[2])
-    assert not [table for table in alone.report.appendix if "accumulation" in table.name]
+    assert not [table for table in alone.report.across if "accumulation" in table.name]
 
 
 def test_batchnorm_is_told_where_batches_are_accumulated_and_nowhere_else(tmp_path: Path) -> None:
