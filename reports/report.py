@@ -12,6 +12,7 @@ from .load import Stored
 from .reproduction.claims import TestedClaim
 from .reproduction.publication import Article
 from .table import Table
+from .tables import MEASURED
 
 HOW_TO_READ = (
     "Every framework trained the same model from the same initial weights on the same batches. Custom code has its "
@@ -110,6 +111,15 @@ class Report:
     def sections(self) -> list[Section]:
         """Sections of the chapters that have one."""
         return [chapter.section for chapter in self.chapters if chapter.section]
+
+    @property
+    def leading(self) -> tuple[Chart, ...]:
+        """Charts of the first screen: those across sections if every section with values is in them, else none."""
+        drawn = {
+            key for chart in self.charts_across for series in chart.series for keys in series.trials for key in keys
+        }
+        shown = [{each.spec.id for each in section.results if each.status in MEASURED} for section in self.sections]
+        return self.charts_across if all(not drawn.isdisjoint(keys) for keys in shown if keys) else ()
 
     @property
     def of_trials(self) -> list[Chapter]:

@@ -62,11 +62,9 @@ def _read_report(report: Report) -> Found:
 
 
 def _picture(report: Report, number: int | None) -> str:
-    """Return the stem of the picture that shows the answer: across the chapters where there is such, else the main
-    chapter's.
-    """
-    if report.charts_across:
-        return report.charts_across[0].name
+    """Return the stem of the picture that shows the answer: across the chapters if that leads, else of the main one."""
+    if report.leading:
+        return report.leading[0].name
     return f"{report.summary.about}-{number}" if number else report.summary.about
 
 

@@ -77,8 +77,11 @@ def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.C
             for about in [report.summary.about if report.summary.main == number - 1 else ""]
         ],
         "beside": builder.build_several(report.beside, "beside", every),
-        "charts_across": [builder.build_chart(chart, 0) for chart in report.charts_across],
-        "across": builder.build_several(report.across, "across", every),
+        "leading": [builder.build_chart(chart, 0) for chart in report.leading],
+        "across": [
+            *(builder.build_chart(chart, 0) for chart in report.charts_across if not report.leading),
+            *builder.build_several(report.across, "across", every),
+        ],
         "appendix": builder.build_several(report.appendix, "appendix", every),
     }
 

@@ -164,6 +164,16 @@ def test_memory_speed_and_accuracy_by_parts_are_charts_of_one_condition_each(tmp
     assert told(tmp_path / "alone", *SPLITS[:1]).report.charts_across == ()
 
 
+def test_charts_over_the_series_lead_only_a_page_whose_sections_are_all_in_them(tmp_path: Path) -> None:
+    dead = split("pytorch", 16, 4, 1, 1, status=Status.OUT_OF_MEMORY, reason="no room")
+    whole = told(tmp_path / "whole", *SPLITS[:4], dead).report
+    assert [chart.name for chart in whole.leading] == [
+        "accumulation-memory", "accumulation-speed", "accumulation-accuracy"
+    ]  # fmt: skip
+    partly = told(tmp_path / "partly", *SPLITS[:4], trial("pytorch", 64, epochs=7)).report
+    assert partly.charts_across and partly.leading == ()
+
+
 def test_each_software_is_divided_by_its_own_whole_update_and_is_named_by_what_differs(tmp_path: Path) -> None:
     """One version with other packages: the environment is what tells them apart."""
     new = {"environment": "new"}
