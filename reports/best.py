@@ -76,14 +76,17 @@ def _place(best: BestWithTies | None, every: list[int]) -> TableCell:
 
 
 def _cell(section: Section, quantity: Quantity, framework: str, best: BestWithTies | None) -> TableCell:
-    """Return the cell at the best batch size; without one, how the framework's trials ended."""
+    """Return the cell at the best batch size, or at the only one; without one, how the framework's trials ended."""
     cells = tables.compute_cells(section, quantity)
     own = {size: cell for (name, size), cell in cells.items() if name == framework}
-    if best is None:
-        tried = [cell for cell in own.values() if cell.status != tables.NOT_RUN]
-        words = dict.fromkeys(tables.describe_status(cell.status) for cell in tried)
-        return TableCell(" / ".join(words), None, tuple(dict.fromkeys(note for cell in tried for note in cell.notes)))
-    return tables.format_cell(own[best.place], quantity.decimals, most=max(cell.n for cell in cells.values()))
+    sizes = [best.place] if best else list({size for _, size in cells})
+    if len(sizes) == 1:
+        place = sizes[0]
+        return tables.format_cell(own[place], quantity.decimals, most=max(cell.n for cell in cells.values()))
+    without = [cell for cell in own.values() if cell.status != tables.NOT_RUN and not cell.n]
+    words = dict.fromkeys(tables.describe_status(cell.status) for cell in without)
+    notes = tuple(dict.fromkeys(note for cell in without for note in cell.notes))
+    return TableCell(" / ".join(words) or ABSENT, None, notes)
 
 
 def _with_size(cell: TableCell, best: BestWithTies | None) -> TableCell:

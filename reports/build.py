@@ -44,11 +44,11 @@ def build_report(
     fits them or not. `baseline_batch`: batch sizes are compared with this one. Raises ReportError for a folder without
     results, or if no result can be read, or none has the baseline.
     """
+    folders = load.list_distinct(folders)
     answers = batch_size.build_chapters(folders)
     stored = _stored(folders) if not answers or load.has_results(*folders, rooms=load.OF_JOBS) else load.NOTHING
     quantities: tuple[Quantity, ...] = QUANTITIES
     if target_accuracy is not None:
-        stored = replace(stored, results=target_time.add_times(stored.results, target_accuracy))
         quantities += (target_time.build_quantity(target_accuracy),)
     parts, replaced = group_into_sections(
         result for result, folder in stored.pairs if folder.parent.name != load.BLOCKS
@@ -56,12 +56,14 @@ def build_report(
     of_blocks, replaced_processes = blocks.build_chapters(stored)
     answers, replaced = answers + of_blocks, replaced + replaced_processes
     parts = [replace(each, attempts=stored.tried, beside=tuple(beside), named=stored.named) for each in parts]
+    if target_accuracy is not None:
+        parts = [replace(each, results=target_time.add_times(each.results, target_accuracy)) for each in parts]
     contrast.check_baseline(parts, baseline_batch)
     headings = condition_text.build_headings(parts)
     aside = columns and len(parts) > 1
     lettered = dict(zip(chapters.list_letters(len(parts)), parts, strict=True)) if aside else {}
     side_by_side = chapters.build_side_by_side(lettered, quantities)
-    appendix = _appendix(folders, stored, parts)
+    appendix = _appendix(folders, stored)
     every = [
         chapters.build_chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
@@ -83,7 +85,7 @@ def build_report(
     )
 
 
-def _appendix(folders: Sequence[Path], stored: Stored, parts: Sequence[Section]) -> list[Table | str]:
+def _appendix(folders: Sequence[Path], stored: Stored) -> list[Table | str]:
     """List the tables and lines after the chapters: repeated attempts, what a folder holds."""
     retried = attempts.build_table(stored.attempts.values())
     return [

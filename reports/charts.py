@@ -80,7 +80,8 @@ class Chart:
     `from_zero`: the value axis starts at 0, so that a height is an amount. Without it, the axis may start higher.
     `line_at`: value of a line across the panels, None without one. `alt` says in a sentence or two, from the data, what
     the chart shows. `caption` says how to read it. `provenance` says where its numbers come from, the same for all
-    charts of a chapter. `lead`: the beginning of the caption that has to be read first, "" for none.
+    charts of a chapter. `lead`: the beginning of the caption that has to be read first, "" for none. `cells` of a chart
+    across sections: (section's number, framework, batch size).
     """
 
     name: str  # stem of its files, unique within a chapter
@@ -98,6 +99,7 @@ class Chart:
     line_at: float | None = None
     theme: Theme = Theme.RUN
     lead: str = ""
+    cells: frozenset[tuple[int, str, int]] = frozenset()
 
     @property
     def series(self) -> tuple[ChartSeries, ...]:

@@ -177,10 +177,16 @@ def read_package_versions(result: TrialResult) -> dict[str, Any]:
     return packages if isinstance(packages, dict) else {}
 
 
-def describe_provenance(section: Section) -> str:
-    """Describe device, versions, data set, optimizer, load, commit and date in plain text."""
-    words, results = describe_with_columns(section), section.every
-    versions = ", ".join(_version(framework, section) for framework in order_frameworks(section.software))
+def describe_provenance(*sections: Section) -> str:
+    """Describe device, versions, data set, optimizer, load, commit and date in plain text.
+
+    Of several sections, a setting that only some have is left out, and one in which they differ has all its values.
+    """
+    section, every = sections[0], [describe_with_columns(each) for each in sections]
+    words = {name: join_distinct(each[name] for each in every) for name in every[0] if all(name in x for x in every)}
+    results = [result for each in sections for result in each.every]
+    of_framework = {framework: each for each in reversed(sections) for framework in each.software}
+    versions = ", ".join(_version(framework, of_framework[framework]) for framework in order_frameworks(of_framework))
     on_gpu = section.condition.placement.device_kind == "cuda"
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"

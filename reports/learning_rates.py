@@ -8,7 +8,7 @@ from workloads.records import figures
 
 from . import tables
 from .charts import Chart, Panel
-from .condition_text import ABSENT
+from .condition_text import ABSENT, describe_provenance
 from .conditions import Section, alike
 from .drawing import chart_words
 from .drawing.chart_series import build_framework_series
@@ -94,6 +94,10 @@ def _chart(group: dict[int, Section], rule: str) -> Chart:
         panels=tuple(panels),
         alt=chart_words.describe_panels(title, panels, "learning rate"),
         caption=chart_words.explain_points(most),
+        provenance=describe_provenance(*by_rate),
+        cells=frozenset(
+            (number, *place) for number, section in group.items() for place in tables.compute_cells(section, ACCURACY)
+        ),
     )
 
 

@@ -68,15 +68,28 @@ def read(*folders: Path) -> Stored:
 
     Raises ReportError for a folder that is missing or holds no result file at all.
     """
-    return _stored(itertools.chain.from_iterable(map(_trials, dict.fromkeys(folders))), folders)
+    each = list_distinct(folders)
+    return _stored(itertools.chain.from_iterable(map(_trials, each)), each)
 
 
 def read_all(*folders: Path) -> Stored:
     """Read the folders' trials and the processes of their blocks together. Raises ReportError, as `read`."""
-    each = dict.fromkeys(folders)
-    only_blocks = has_results(*each, rooms=(BLOCKS,)) and not has_results(*each)
-    trials = () if only_blocks else map(_trials, each)
-    return _stored(itertools.chain(*trials, *(_processes(folder / BLOCKS) for folder in each)), folders)
+    each = list_distinct(folders)
+    trials = (_trials(folder) for folder in each if has_results(folder) or not _has_other_results(folder, each))
+    return _stored(itertools.chain(*trials, *(_processes(folder / BLOCKS) for folder in each)), each)
+
+
+def list_distinct(folders: Sequence[Path]) -> list[Path]:
+    """List each folder once, however its path is written, in the order and by the first of its spellings."""
+    found: dict[Path, Path] = {}
+    for folder in folders:
+        found.setdefault(folder.resolve(), folder)
+    return [*found.values()]
+
+
+def _has_other_results(folder: Path, each: Sequence[Path]) -> bool:
+    """True if the folder has processes of blocks, or answers of a search that are shown beside other folders."""
+    return has_results(folder, rooms=(BLOCKS,)) or (len(each) > 1 and (folder / ANSWERS_FILE).is_file())
 
 
 NOTHING = Stored((), (), (), ())
@@ -94,14 +107,14 @@ def _stored(jobs: Iterable[list[AttemptResult]], folders: Sequence[Path]) -> Sto
             unreadable.append(Unreadable.from_error(newest.folder / RESULT_FILE, newest.error))
         elif newest.result is None:
             unfinished.append(newest.folder)
+        attempt = newest if shown is None else every[shown]
+        if shown is not None and (name, attempt.digest) in seen:
+            continue
         if len(every) > 1:
-            several[newest.folder if shown is None else every[shown].folder] = Attempts(name, tuple(every), shown)
+            several[attempt.folder] = Attempts(name, tuple(every), shown)
         if shown is None:
             continue
-        attempt = every[shown]
         assert attempt.result is not None
-        if (name, attempt.digest) in seen:
-            continue
         results.append(attempt.result)
         read_of.append(attempt.folder)
         seen.add((name, attempt.digest))

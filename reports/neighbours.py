@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workloads.networks import find_trained
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
-from workloads.records.result import TrialResult
+from workloads.records.result import Key, TrialResult
 from workloads.records.status import Status
 from workloads.shifts import estimate_together, shift_values
 from workloads.spec import Workload
@@ -76,22 +76,23 @@ class Measurement:
 
 def measurements(stored: Stored) -> tuple[list[Measurement], list[Replaced]]:
     """Group the stored processes into sections, as trials are; returns (measurements, replaced processes)."""
-    folders = {result.spec.id: folder for result, folder in stored.pairs if folder.parent.name == BLOCKS}
+    # An id is the same on every machine, so it does not tell folders apart.
+    folders = {result.key: folder for result, folder in stored.pairs if folder.parent.name == BLOCKS}
     grouped, replaced = group_into_sections(result for result, folder in stored.pairs if folder.parent.name == BLOCKS)
     return [_measurement(replace(section, named=stored.named), folders) for section in grouped], replaced
 
 
-def _measurement(section: Section, folders: dict[str, Path]) -> Measurement:
+def _measurement(section: Section, folders: Mapping[Key, Path]) -> Measurement:
     processes, left_out = [], []
     for result in section.results:
-        folder = folders[result.spec.id]
+        folder = folders[result.key]
         try:
             processes += [Process(result, rounds_of(folder))] if result.status is Status.OK else []
         except ValueError as error:
             left_out.append(f"{folder}: {error}.")
-    example = section.results[0].spec
-    results_folder = folders[example.id].parent.parent
-    return Measurement(section, tuple(processes), tuple(left_out), find_trained(example, results_folder))
+    example = section.results[0]
+    results_folder = folders[example.key].parent.parent
+    return Measurement(section, tuple(processes), tuple(left_out), find_trained(example.spec, results_folder))
 
 
 def rounds_of(folder: Path) -> dict[Phase, Rounds]:

@@ -114,12 +114,21 @@ class Report:
 
     @property
     def leading(self) -> tuple[Chart, ...]:
-        """Charts of the first screen: those across sections if every section with values is in them, else none."""
-        drawn = {
-            key for chart in self.charts_across for series in chart.series for keys in series.trials for key in keys
+        """Charts of the first screen: those across sections if they are about every measured cell, else none."""
+        if self.summary.main is None or self.chapters[self.summary.main].kind:
+            return ()
+        measured = {
+            (number, result.spec.cell.framework, result.spec.cell.batch_size)
+            for number, chapter in enumerate(self.of_trials, 1)
+            for result in (chapter.section.results if chapter.section else ())
+            if result.status in MEASURED
         }
-        shown = [{each.spec.id for each in section.results if each.status in MEASURED} for section in self.sections]
-        return self.charts_across if all(not drawn.isdisjoint(keys) for keys in shown if keys) else ()
+        return self.charts_across if measured <= {cell for chart in self.charts_across for cell in chart.cells} else ()
+
+    def numbers(self, chart: Chart) -> set[int]:
+        """Return the numbers, among all chapters, of those that a chart across sections is about."""
+        places = [number for number, chapter in enumerate(self.chapters, 1) if not chapter.kind]
+        return {places[section - 1] for section, _, _ in chart.cells}
 
     @property
     def of_trials(self) -> list[Chapter]:

@@ -51,6 +51,7 @@ class SectionAxis(Axis):
 
     head: str
     row: str  # names a level and its batch size
+    count: str  # a level's name in a sentence
     panel: str  # names what has the same `alike`
     charted: tuple[Quantity, ...]
     theme: Theme
@@ -177,6 +178,7 @@ SCALING = SectionAxis(
     "threads of a CPU: sections {numbers}.",
     head="Devices",
     row="{level}",
+    count="device count",
     panel="{alike} images on each device",
     charted=(SPEED,),
     theme=Theme.SPEED,
@@ -187,9 +189,7 @@ SCALING = SectionAxis(
 
 
 def build_tables(sections: Sequence[Section]) -> list[Table]:
-    """Build a table for each number of images: of an update that was split in several ways, or on each of several
-    devices and on one.
-    """
+    """Build a table for each number of images: of an update split in several ways, or on each of several devices."""
     split = [_split(made, varied) for made, varied in enumerate(vary(sections, SPLITTING))]
     return split + [_scaled(made, varied) for made, varied in enumerate(vary(sections, SCALING))]
 
@@ -238,6 +238,7 @@ SPLITTING = SectionAxis(
     "the same: sections {numbers}.",
     head="Parts",
     row="{level} x {size}",
+    count="part count",
     panel="Updates of {alike} images",
     charted=(MEMORY, SPEED, ACCURACY),
     theme=Theme.RUN,

@@ -23,7 +23,7 @@ def build_quantity(accuracy: float) -> Quantity:
 
 
 def add_times(results: Sequence[TrialResult], accuracy: float) -> tuple[TrialResult, ...]:
-    """Add TARGET_TIME to each result.
+    """Add TARGET_TIME to each result of a section.
 
     It is null in all repeats if one did not reach the accuracy: otherwise the mean would only cover successful ones.
     """

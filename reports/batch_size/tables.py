@@ -64,7 +64,7 @@ def name_answered(answers: BatchAnswers) -> FrameworkNames:
 def build_table(answers: BatchAnswers) -> Table:
     """Build the table of frameworks x answers; a dash has its reason as a footnote."""
     named = name_answered(answers)
-    targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
+    targets = list_targets(answers)
     shown: Columns = {
         "Framework": lambda each: TableCell(named(each.framework)),
         "Largest": SIZES["largest"],
@@ -73,7 +73,7 @@ def build_table(answers: BatchAnswers) -> Table:
         "Epoch, s": lambda each: _at_fastest(each, "{:.1f}", lambda speed: _epoch_s(speed, answers)),
         "Energy": SIZES["energy"],
         "Noise scale": SIZES["noise"],
-        **{f"To {100 * target:g} %": SIZES["target"] for target in targets},
+        **{f"To {100 * target:g} %": at_target(target) for target in targets},
     }
     rows = tuple(tuple(cell(each) for cell in shown.values()) for each in answers.frameworks)
     tidy = pd.DataFrame([_tidy(each, answers) for each in answers.frameworks])
@@ -150,15 +150,25 @@ def _noise(noise: Noise | None) -> TableCell:
     return TableCell(text, noise.noise_scale, notes)
 
 
-def _target(each: Answers) -> TableCell:
-    return _size(each.target.batch_size, each.target.reason) if each.target else TableCell(ABSENT)
+def list_targets(answers: BatchAnswers) -> list[float]:
+    """List the target accuracies that were asked for, in order: frameworks may have been asked for different ones."""
+    return sorted({each.target.accuracy for each in answers.frameworks if each.target})
+
+
+def at_target(accuracy: float) -> Callable[[Answers], TableCell]:
+    """Return the column of the sizes that reach this accuracy soonest."""
+
+    def found(each: Answers) -> TableCell:
+        known = each.target is not None and each.target.accuracy == accuracy
+        return _size(each.target.batch_size, each.target.reason) if each.target and known else TableCell(ABSENT)
+
+    return found
 
 
 SIZES: dict[str, Callable[[Answers], TableCell]] = {  # {question: its column}
     "largest": _largest,
     "energy": lambda each: _found(each, each.least_energy),
     "noise": lambda each: _noise(each.noise),
-    "target": _target,
 }
 
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import chain
 
 from workloads.shifts import Shift, estimate_cells, estimate_together
-from workloads.statistics import ERROR, POWER, Estimate, Verdict, decide, holm, is_overruled
+from workloads.statistics import ERROR, POWER, Estimate, Verdict, cut_interval, decide, holm, is_overruled
 
 from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
 from ..tables import Place
@@ -113,7 +113,9 @@ class QuantityTest:
     def effect(self) -> tuple[float, float, float]:
         """Effect: the ratio, or the difference in points, low and high; NaN where there is none."""
         interval = self.estimate.interval if self.estimate else (math.nan, math.nan)
-        value, low, high = (number if self.in_points else math.exp(number) for number in (self.shift, *interval))
+        if self.in_points:
+            return cut_interval((self.shift, *interval), self.quantity.figures[0].difference_bounds)
+        value, low, high = map(math.exp, (self.shift, *interval))
         return value, low, high
 
     @property
@@ -123,9 +125,9 @@ class QuantityTest:
         return self.estimate.times(-self.quantity.better)
 
     def percent(self, loss: float) -> float:
-        """Convert a loss to percent of A, or for accuracy to percentage points."""
+        """Convert a loss to percent of A, or for accuracy to percentage points, of which none loses more than 100."""
         if self.in_points:
-            return loss
+            return min(loss, 100.0)
         return 100 * (1 - math.exp(-loss)) if self.quantity.better > 0 else 100 * (math.exp(loss) - 1)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -121,7 +122,7 @@ def _add_source(folder: Path, site: Path) -> Source:
     if stored.unreadable and not stored.results:
         first = stored.unreadable[0]
         raise ReportError(f"{first.path}: {first.reason}; no result of {folder} can be read; leave it out")
-    page = f"./{quote(inner.name)}/{export.MAIN[0]}"  # a name may have a # or a colon
+    page = f"./{quote(os.fsencode(inner.name))}/{export.MAIN[0]}"  # a name may have a # or a colon
     return Source(inner.name, stored, page, labels, tuple(published.marks) if published else ())
 
 

@@ -72,7 +72,7 @@ def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.C
     every = web_trials.make_finder(cells)
     return {
         "chapters": [
-            (chapter, builder.build_chapter(chapter, number, web_trials.make_finder(cells, number), about))
+            (chapter, builder.build_chapter(chapter, number, web_trials.make_finder(cells, {number}), about))
             for number, chapter in enumerate(report.chapters, 1)
             for about in [report.summary.about if report.summary.main == number - 1 else ""]
         ],
@@ -106,7 +106,7 @@ def list_drawings(report: Report) -> list[inline.Drawing]:
     cells = web_trials.group_by_cell(web_trials.list_trials(report))
     found = []
     for place, (number, name, chart) in enumerate(number_charts(report)):
-        find = web_trials.make_finder(cells, number or None)
+        find = web_trials.make_finder(cells, {number} if number else report.numbers(chart))
         ids = dict.fromkeys(trials for series in chart.series for trials in series.trials)
         addresses = {trials: address.href for trials in ids if (address := find(trials))}
         layout = SMALL if len(chart.panels) == 1 else WIDE

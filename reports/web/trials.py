@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -110,12 +110,12 @@ def group_by_cell(trials: Sequence[Trial]) -> list[CellRows]:
     return [CellRows(f"cell-{number}", tuple(found)) for number, (_, found) in enumerate(groups, 1)]
 
 
-def make_finder(cells: Sequence[CellRows], section: int | None = None) -> Find:
-    """Return a function from ids to an address, in one section if given; unknown ids have none."""
+def make_finder(cells: Sequence[CellRows], sections: Collection[int] = ()) -> Find:
+    """Return a function from ids to an address, in these sections if given; unknown ids have none."""
     places: dict[str, list[CellRows]] = {}
     for cell in cells:
         for trial in cell.trials:
-            if section in (None, trial.section):
+            if not sections or trial.section in sections:
                 places.setdefault(trial.id, []).append(cell)
 
     def find(ids: Iterable[str]) -> Address | None:
@@ -156,4 +156,4 @@ def find_files(trial: Trial, page_folder: Path | None) -> tuple[str, dict[str, s
     path = Path(os.path.relpath(trial.folder.resolve(), page_folder.resolve()))
     if path.parts.count(os.pardir) > 1:
         return folder, {}
-    return folder, {name: quote(f"{path}/{name}") for name in RAW_FILES if (trial.folder / name).is_file()}
+    return folder, {name: quote(os.fsencode(f"{path}/{name}")) for name in RAW_FILES if (trial.folder / name).is_file()}

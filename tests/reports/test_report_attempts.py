@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from stored import make, run
 from test_report_check import printed, run_trial
 from test_report_publish import CREDIT, unpacked
 
-from reports import load, tables
+from reports import load, tables, trial_rows
 from reports.attempts import format_ordinal
 from reports.conditions import group_into_sections
 from reports.publishing import contents, publish
@@ -60,6 +61,18 @@ def test_a_trial_that_failed_and_then_ended_ok_shows_both_attempts_at_its_cell_a
     with (tmp_path / "report" / "speed.csv").open() as file:
         notes = {row["framework"]: row["notes"] for row in csv.DictReader(file)}
     assert told in notes["pytorch"] and "attempt" not in notes["mxnet"]
+
+
+def test_attempts_count_once_however_often_and_by_whatever_path_their_folder_is_given(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    failed_then_ok(results)
+    copied = shutil.copytree(results, tmp_path / "copy")
+    (tmp_path / "link").symlink_to(results)
+    for folders in ((results, tmp_path / "x" / ".." / "results", tmp_path / "link"), (results, copied)):
+        stored_twice = load.read_all(*folders)
+        assert len(stored_twice.results) == 2 and len(stored_twice.attempts) == 1
+        frame = trial_rows.build_frame(load.read(*folders))
+        assert list(frame["shown"]).count(True) == 2 and len(frame) == 3
 
 
 def test_the_page_tells_of_a_trial_which_attempt_it_is_and_why_the_others_ended(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import answers, fastest, judged, noise, store_answers
+from stored import answers, fastest, judged, noise, rows, store_answers
 
 from reports.__main__ import main
 from reports.batch_size.answers import map_sizes, read
 from reports.batch_size.recommendation import recommend
+from reports.condition_text import ABSENT
 from workloads.records.advice import choose_batch_size
 from workloads.records.batch_answers import (
     ANSWERS_FILE,
@@ -298,6 +299,23 @@ def test_a_page_of_trainings_answers_whether_a_larger_batch_is_much_faster_at_eq
     assert "changes by -1.20 points; 1 pair of trainings, too few for an interval." in read_page(tmp_path)
     (row, *_) = csv.DictReader((tmp_path / "report" / "then-train.csv").open())
     assert (row["Accuracy change points"], row["Claim"]) == ("-1.2", "does not hold")
+
+
+def test_sizes_for_two_targets_are_two_columns_and_two_sentences_each_with_its_own(tmp_path: Path) -> None:
+    asked = {"tensorflow": Target(0.6, 128, None), "pytorch": Target(0.7, 64, None)}
+    found = [
+        replace(each, fastest=None, largest=None, noise=None, target=asked[each.framework])
+        for each in ALL
+        if each.framework in asked
+    ]
+    main([str(store_answers(tmp_path, *found)), "--format", "md"])
+    page = read_page(tmp_path)
+    assert "Batch size that reaches 60 % soonest: TensorFlow 128" in page
+    assert "Batch size that reaches 70 % soonest: PyTorch 64" in page
+    shown = rows(tmp_path / "report" / "batch-size.md")
+    columns = [shown["Framework"].index(f"To {target} %") for target in (60, 70)]
+    assert [shown["TensorFlow"][place] for place in columns] == ["128", ABSENT]
+    assert [shown["PyTorch"][place] for place in columns] == [ABSENT, "64"]
 
 
 @pytest.mark.parametrize(

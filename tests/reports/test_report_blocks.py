@@ -22,6 +22,7 @@ from reports.reproduction.claim_tests import Outcome
 from reports.reproduction.publication import read_size_article
 from reports.table import EMPTY
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
+from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.status import Status
 from workloads.statistics import Verdict, trimmed_mean
 
@@ -161,6 +162,23 @@ def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_pat
     kinds = {each.kind for each in read_size_article().claims if each.kind.coulom == "widest map"}
     (found,) = [size_claims.select_sizes(kind, measurement, group) for kind in kinds]
     assert found == (size_claims.compute_coulom_sizes(80, shape, 21).intersection(group), "")
+
+
+def test_processes_of_two_machines_keep_their_own_rounds_though_their_ids_are_the_same(tmp_path: Path) -> None:
+    group, folders = (127, 128, 129), [tmp_path / "a", tmp_path / "b"]
+    for folder, effect, cpu in zip(folders, (0.0, 0.2), ("CPU one", "CPU two"), strict=True):
+        generator = np.random.default_rng(5)
+        for process in range(4):
+            kept = store_blocks(
+                folder, spec_of_blocks("pytorch", group, process), simulated_blocks(generator, group, {128: effect})
+            )
+            result = json.loads((kept / RESULT_FILE).read_text())
+            started = result["started_at"].replace("T10", "T11" if effect else "T10")
+            told = {"machine": result["machine"] | {"cpu_model": cpu}, "started_at": started}
+            write_json(kept / RESULT_FILE, result | told)
+    alone = [neighbours.measurements(load.read_all(folder))[0][0] for folder in folders]
+    together, _ = neighbours.measurements(load.read_all(*folders))
+    assert [each.processes for each in together] == [each.processes for each in alone]
 
 
 def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> None:

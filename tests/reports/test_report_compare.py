@@ -300,6 +300,16 @@ def test_advised_repeats_count_runs_with_the_same_inputs_once(tmp_path: Path) ->
     assert several.repeats_needed(1) == single.repeats_needed(1) > 3
 
 
+def test_no_bound_of_an_accuracy_is_beyond_100_points(tmp_path: Path) -> None:
+    sides = [
+        [with_figures(one, test_accuracy=value) for one, value in zip(repeats([1, 2]), values, strict=True)]
+        for values in ((0.4, 0.6), (0.62, 0.44))
+    ]
+    found = cell(compared(tmp_path, *sides), "accuracy")
+    assert found.effect == pytest.approx((3, -100, 100))
+    assert found.at_most_percent == found.smallest_percent == 100
+
+
 def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> None:
     speeds: list[list[float]] = [
         [100, 101, 99, 100.5, 99.5],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from stored import ended, numbers, run, store, study, trial
+from stored import answers, ended, numbers, run, store, store_answers, study, study_of_blocks, trial
 
 from reports import build, export, markdown
 from reports.__main__ import main
@@ -199,6 +200,22 @@ def test_a_trial_in_two_folders_counts_once_and_none_is_lost(tmp_path: Path) -> 
     both = build.build_report([first, second])
     assert [(pair.old, pair.new) for pair in both.replaced] == [(same, newer)]
     assert "Replaced by a newer trial of the same cell" in both.problems
+
+
+def test_blocks_and_answers_of_one_folder_stand_beside_the_trials_of_another(tmp_path: Path) -> None:
+    others = study_of_blocks(tmp_path / "blocks", {}), store_answers(tmp_path / "answers", answers("pytorch", 64, 900))
+    kinds = [chapter.kind for chapter in build.build_report([*others, store(tmp_path / "c", trial())]).chapters]
+    assert len(kinds) == 3 and "" in kinds and "batch-size" in kinds
+
+
+@pytest.mark.slow
+def test_a_folder_whose_name_is_no_utf_8_has_a_page_with_links_and_a_site(tmp_path: Path) -> None:
+    results = store(tmp_path / os.fsdecode(b"r\xe9s"), trial())
+    (next((results / "trials").iterdir()) / "log.txt").write_text("log")
+    assert main([str(results), "--format", "html", "--out", str(tmp_path / "page")]) == 0
+    assert "r%E9s/trials/" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert main(["site", str(results), "--out", str(tmp_path / "site")]) == 0
+    assert list((tmp_path / "site").glob("*.html"))
 
 
 def test_several_folders_need_a_place_for_their_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,9 @@ def test_a_framework_without_a_number_keeps_its_row_with_what_became_of_it() -> 
     assert rows(found)["MXNet"] == ["OOM", "OOM", "OOM"], "of one batch size no best one is told"
     table = best.build_table(found)
     assert table and table.title == "Each framework at batch size 4"
+    disturbed = replace(speedy("mxnet", 4, 100, accuracy=0.5), status=Status.CONTENDED, reason="others took 40 %")
+    contended, memory, accuracy = rows(section(speedy("pytorch", 4, 100), disturbed))["MXNet"]
+    assert (contended, accuracy) == ("contended", "50.00") and float(memory) > 0, "neighbours change neither"
     assert best.build_table(section(ended(Status.FAILED, "it fell"))) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from conftest import varied
 from stored import Made, make, store, trial
 
-from reports import export
+from reports import build, export
 from reports.section_axes import NORMALISED
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -56,17 +57,14 @@ def test_speed_by_devices_is_the_first_chart_of_the_page_with_a_panel_for_each_s
     pairs = [(size, count) for size in (16, 64) for count in (1, 2)]
     speeds = {"images_per_s": Figure(1000.0, "worker")}
     trials = [trial("mxnet", size, devices=count, figures=speeds) for size, count in pairs]
-    old = [trial("pytorch", 64, devices=count, figures=speeds, **OLD) for count in (1, 2)]
-    new = [trial("pytorch", 64, devices=count, figures=speeds, environment="new") for count in (1, 2)]
-    made = told(tmp_path, *trials, *old, *new)
+    made = told(tmp_path, *trials)
     (chart,) = made.report.charts_across
     assert (chart.name, chart.x_name, chart.y_label) == ("scaling-speed", "Devices", "Training speed, images/s")
     assert [panel.title for panel in chart.panels] == ["16 images on each device", "64 images on each device"]
-    of_64 = {series.label: (series.x, series.y) for series in chart.panels[1].series}
-    every = ((1.0, 2.0), (1000.0, 1000.0))
-    assert of_64 == {"MXNet": every, "PyTorch, version 2.12.0": every, "PyTorch, version 2.13.0": every}
-    ids = {key for series in chart.series for trials in series.trials for key in trials}
-    assert len(ids) == 8
+    assert [(series.label, series.x, series.y) for series in chart.panels[1].series] == [
+        ("MXNet", (1.0, 2.0), (1000.0, 1000.0))
+    ]
+    assert "MXNet 1,000 at device count 1" in chart.alt and "CPU" in chart.provenance
     export.write(made.report, tmp_path / "page", ("html",))
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert page.index('id="s0-scaling-speed-chart"') < page.index("<h3>Findings</h3>") < page.index('id="across"')
@@ -170,8 +168,32 @@ def test_charts_over_the_series_lead_only_a_page_whose_sections_are_all_in_them(
     assert [chart.name for chart in whole.leading] == [
         "accumulation-memory", "accumulation-speed", "accumulation-accuracy"
     ]  # fmt: skip
-    partly = told(tmp_path / "partly", *SPLITS[:4], trial("pytorch", 64, epochs=7)).report
-    assert partly.charts_across and partly.leading == ()
+    for number, other in enumerate((trial("pytorch", 64, epochs=7), trial("pytorch", 128))):
+        partly = told(tmp_path / f"partly {number}", *SPLITS[:4], other).report
+        assert partly.charts_across and partly.leading == ()
+
+
+@pytest.mark.slow
+def test_a_point_of_a_chart_over_sections_leads_to_the_trials_of_its_own_machine(tmp_path: Path) -> None:
+    """Trials of one study have the same ids on every machine."""
+    other = trial().machine | {"cpu_model": "Another CPU"}
+    away = [replace(each, machine=other) for each in SPLITS[:2]]
+    folders = [store(tmp_path / "a", *SPLITS[:2]), store(tmp_path / "b", *away)]
+    made = build.build_report(folders)
+    first, second = (chart for chart in made.charts_across if "memory" in chart.name)
+    assert not first.cells & second.cells
+    assert {*first.series[0].trials} == {*second.series[0].trials}
+    export.write(made, tmp_path / "page", ("html",))
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    drawn = [re.findall(r'href="#(cell-\d+)"', page.split(f'id="s0-{chart.name}-chart"')[1].split("</figure>")[0])
+             for chart in (first, second)]  # fmt: skip
+    assert all(drawn) and {*drawn[0]}.isdisjoint(drawn[1])
+
+
+def test_versions_of_one_framework_are_rows_of_the_table_and_no_lines_that_look_alike(tmp_path: Path) -> None:
+    old = [scaled("pytorch", count, 1000, **OLD) for count in (1, 2)]
+    made = told(tmp_path, *old, *(scaled("pytorch", count, 2000, environment="new") for count in (1, 2)))
+    assert made.report.charts_across == () and "scaling-64" in {table.name for table in made.report.across}
 
 
 def test_each_software_is_divided_by_its_own_whole_update_and_is_named_by_what_differs(tmp_path: Path) -> None:

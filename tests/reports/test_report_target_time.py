@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from stored import ended, numbers, rows, run, store, trial
 
+from reports import build
+from workloads.records.figures import TARGET_TIME
 from workloads.records.result import Epoch, TrialResult, select_epochs
 from workloads.records.status import Status
 
@@ -45,6 +47,16 @@ def test_a_cell_of_which_a_repeat_did_not_reach_it_has_no_time_and_says_so(tmp_p
     assert (cells["mxnet"]["status"], cells["mxnet"]["median"]) == ("ok", "1.5"), (
         "a crash is no training that fell short"
     )
+
+
+def test_a_repeat_that_falls_short_on_another_machine_takes_no_time_away(tmp_path: Path) -> None:
+    here = [trained("pytorch", 0.9, repeat=repeat) for repeat in range(2)]
+    away = [trained("pytorch", 0.9 - 0.3 * repeat, repeat=repeat) for repeat in range(2)]
+    away = [replace(each, machine=each.machine | {"cpu_model": "Another CPU"}) for each in away]
+    folders = [store(tmp_path / "here", *here), store(tmp_path / "away", *away)]
+    sections = build.build_report(folders, target_accuracy=0.85).sections
+    times = [[result.figures[TARGET_TIME.name].value for result in section.results] for section in sections]
+    assert sorted(times, key=str) == [[1.5, 1.5], [None, None]]
 
 
 def test_a_target_that_no_trial_reached_is_a_line_and_without_one_there_is_no_such_table(tmp_path: Path) -> None:
