@@ -177,7 +177,7 @@ def test_charts_over_the_series_lead_only_a_page_whose_sections_are_all_in_them(
 def test_a_point_of_a_chart_over_sections_leads_to_the_trials_of_its_own_machine(tmp_path: Path) -> None:
     """Trials of one study have the same ids on every machine."""
     other = trial().machine | {"cpu_model": "Another CPU"}
-    away = [replace(each, machine=other) for each in SPLITS[:2]]
+    away = [replace(each, machine=other, started_at="2025-11-23T10:00:00+00:00") for each in SPLITS[:2]]
     folders = [store(tmp_path / "a", *SPLITS[:2]), store(tmp_path / "b", *away)]
     made = build.build_report(folders)
     first, second = (chart for chart in made.charts_across if "memory" in chart.name)
