@@ -13,6 +13,7 @@ if __name__ == "__main__":
 
 import gc
 import importlib
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -143,4 +144,5 @@ def build_parser() -> CommandLine:
 
 if __name__ == "__main__":
     gc.disable()  # little of what is read is freed before the end, and collecting garbage is slow
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's cell passes its own on, which is not installed here
     sys.exit(main())

@@ -15,7 +15,7 @@ from runner.machine import description
 from runner.project import Project
 from runner.request import own_code
 from runner.request.parser import BadInput
-from runner.request.source_code import Importer
+from runner.request.source_code import Importer, choose_device_kind
 from workloads.command_line import CommandLine
 from workloads.datasets import DataError, Dataset, Split
 from workloads.source.files import keep_imported
@@ -51,7 +51,7 @@ def import_model(options: argparse.Namespace) -> str:
             input_shape=options.input_shape and tuple(options.input_shape),
         )  # fmt: skip
         dataset = Dataset("import", "", 1, 1, options.classes, _refuse_data)
-        importer = Importer(project, pythons, "venv", bool(description.list_gpus()), alone=False)
+        importer = Importer(project, pythons, "venv", choose_device_kind(description.list_gpus()), alone=False)
         imported = _check_alone(importer.import_model(study, dataset), importer, study, dataset, options.out)
         return keep_imported(imported, options.network, options.out, options.weights)
     except (StudyError, ImportRefused) as error:

@@ -23,6 +23,7 @@ from adapters.base import Adapter, Facts, Floats, Order, Unsupported
 from adapters.shared import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
+from workloads import control_groups
 from workloads import weights as initial_weights
 from workloads.augmentation import Augmented, Cost, Draws
 from workloads.datasets import Images, Split, file_digest
@@ -38,7 +39,6 @@ from workloads.weights import Weights
 
 CONTEXT_S = 0.3  # three periods of the sampler
 MEMORY = Path("/proc/meminfo")
-LIMITS = tuple(Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes"))  # a container's
 
 Ahead = Callable[[Order], None]
 
@@ -161,7 +161,7 @@ def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:
 
 def room_bytes() -> int:
     """Return the bytes of memory available for a file's map."""
-    limits = [path.read_text().strip() for path in LIMITS if path.is_file()]
-    known = [int(limit) for limit in limits if limit.isdigit()]
+    limit_bytes = control_groups.memory_limit_bytes()
     available = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
-    return min([*known, *([int(available.group(1)) * 1024] if available else [])], default=2**63)
+    available_bytes = int(available.group(1)) * 1024 if available else None
+    return min((size for size in (limit_bytes, available_bytes) if size is not None), default=2**63)

@@ -31,7 +31,7 @@ from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, build_study, need_known
 from runner.request.placement import list_notes, place_study
 from runner.request.programs import need_programs
-from runner.request.source_code import Importer
+from runner.request.source_code import Importer, choose_device_kind
 from runner.spare import Spare
 from workloads.datasets import Dataset
 from workloads.records.build import column_of
@@ -137,7 +137,7 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     ray = getattr(options, "ray", None)  # an option of `python -m runner` only
     models = own_code.parse_models(options.models, project)
     pythons = own_code.name_builds(options.pythons, project, isolation)
-    importer = Importer(project, pythons, isolation, bool(gpus))
+    importer = Importer(project, pythons, isolation, choose_device_kind(gpus))
     trained = {name: _trained(part, options, project, bool(models), importer) for name, part in study.parts.items()}
     first = next(iter(trained.values()))
     study = study.changed(name=_run_name(study, first["study"], models))
@@ -166,7 +166,7 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     )
     asked = _of_series(asked, study, trained) if study.series else asked
     here = {} if asked.elsewhere else asked.parts
-    need_programs(project, {name: part.frameworks for name, part in here.items()}, isolation)
+    need_programs(project, {name: part.frameworks for name, part in here.items()}, isolation, results)
     _print_notes(asked)
     return asked
 

@@ -126,9 +126,9 @@ def _check_classes(images: OwnImages, cached: Cached) -> None:
 
 
 def _choose_size(request: Request, sizes: Iterable[Size], fit: Fit) -> Size:
-    """Return the size at which images are stored: an imported network gets its own, as its source enlarges nothing."""
+    """Return the size at which images are stored: own code and an imported network's source enlarge nothing."""
     rows, columns, _ = target = request.workload.input_shape
-    if request.imported is not None and request.imported.origin is not None:
+    if request.models or (request.imported is not None and request.imported.origin is not None):
         return rows, columns
     return own.choose_stored_size(sizes, target, fit)
 

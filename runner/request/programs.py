@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from runner.environments.definition import read_profiles, read_program
 from runner.project import Project
@@ -11,8 +13,9 @@ from runner.request.parser import BadInput
 from workloads.records.build import Column, column_of
 
 
-def need_programs(project: Project, columns: Mapping[str, Collection[str]], isolation: str) -> None:
-    """Raises BadInput where a column's workers would not find such a program; an image has none of them.
+def need_programs(project: Project, columns: Mapping[str, Collection[str]], isolation: str, results: Path) -> None:
+    """Raises BadInput where a column's workers would not find such a program, or it would not find their files; an
+    image has none of them.
 
     `columns` are by series; they are those of "" for a study without series.
     """
@@ -22,6 +25,11 @@ def need_programs(project: Project, columns: Mapping[str, Collection[str]], isol
         asks = f"--profile {profile}: {column.framework} needs the program {program}"
         if program and isolation == "docker":
             raise BadInput(f"{asks}, which its image does not have: use --isolation venv")
+        if program and (where := next((path for path in (results, project.environments) if _is_split(path)), None)):
+            raise BadInput(
+                f"{asks}, and {column.framework} gives it no path that a shell would split: {where}; name "
+                f"{'another --results' if where == results else 'a checkout elsewhere'}, or leave {profile} out"
+            )
         if program and shutil.which(program) is None:
             lacking.setdefault(series, (profile, asks))
     if lacking:
@@ -30,6 +38,14 @@ def need_programs(project: Project, columns: Mapping[str, Collection[str]], isol
         if others := [series for series in columns if series not in lacking]:
             advice = f"choose series without it: --series {' '.join(others)}"
         raise BadInput(f"{asks}, which is not on this machine's PATH: install it, or {advice}")
+
+
+def _is_split(path: Path) -> bool:
+    """True if a compiler's command line does not keep the path in one piece: PyTorch joins its arguments unquoted."""
+    try:
+        return shlex.split(str(path.absolute())) != [str(path.absolute())]
+    except ValueError:  # a quote that does not end
+        return True
 
 
 def _find_program(project: Project, column: Column) -> str | None:

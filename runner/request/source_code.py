@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +17,9 @@ from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.environments.interpreter import BadInterpreter, check
 from runner.launch import Local
+from runner.machine import allotment, description
+from runner.machine.allotment import UnclearGpus
+from runner.machine.description import Gpu
 from runner.project import Project
 from runner.request import own_code
 from runner.request.parser import BadInput, need_known
@@ -42,7 +45,18 @@ ONNX_NOT_COMPARED = (
     "an .onnx file has no framework; to prove it, name the .keras file or the PyTorch code itself"
 )
 CHANNELS = (1, 3, 4)  # of pictures
-ONE_THREAD = Placement("cpu", 1, {})
+
+
+def _on_one_thread() -> Placement:
+    return Placement("cpu", 1, description.list_deciding_variables())
+
+
+def choose_device_kind(gpus: Sequence[Gpu]) -> str:
+    """Return the kind of environment that traces a model: "cpu" where no GPU is visible, or none that is accepted."""
+    try:
+        return allotment.find_kind(gpus)
+    except UnclearGpus:  # a run says so when it chooses its device
+        return "cpu"
 
 
 def is_code(workload: str) -> bool:
@@ -57,7 +71,7 @@ class Importer:
     project: Project
     pythons: Mapping[str, Path]  # builds with an interpreter of the user's
     isolation: str
-    with_gpu: bool
+    device_kind: str  # of the environment that traces, where the study's device is not the CPU
     alone: bool = True  # the file gets no neighbours, as in the worker that compares it with its import
     known: dict[tuple[object, ...], Imported] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)  # workloads of which it was said how they are compared
@@ -117,12 +131,12 @@ class Importer:
 
     def _launcher(self, framework: str, study: Study, option: str) -> Local:
         """Return how the framework's interpreter is started. Its environment is made if it is not. Raises BadInput."""
-        kind = "cuda" if self.with_gpu and study.device != "cpu" else "cpu"
+        kind = "cpu" if study.device == "cpu" else self.device_kind
         named = sorted(build for build in self.pythons if column_of(build).framework == framework)
         try:
             environment = definition.read(self.project, framework, kind)
             if named:
-                return check(self.pythons[named[0]], environment, ONE_THREAD).launcher()
+                return check(self.pythons[named[0]], environment, _on_one_thread()).launcher()
             if self.isolation == "here":
                 variables = definition.build_worker_variables(environment, definition.SITE_PACKAGES)
                 return Local(sys.executable, variables, self.project)
@@ -138,7 +152,7 @@ class Importer:
                 [local.interpreter, "-m", f"adapters.{framework}.tracing", str(folder)],
                 TRACED_S,
                 cwd=self.project.root,
-                env=local.for_model_code.environment(ONE_THREAD),
+                env=local.for_model_code.environment(_on_one_thread()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -22,6 +22,7 @@ from runner.machine import allotment, locks
 from runner.machine.description import list_gpus
 from runner.request.parser import BadInput
 from runner.request.placement import place_study
+from runner.request.source_code import choose_device_kind
 from runner.setup import choose_environment
 from tools import gpu_card, gpu_day, gpu_probe
 from workloads.records.job import ANY_GPU
@@ -73,6 +74,7 @@ DOORS: dict[str, Callable[[str, Path], list[str]]] = {
     "Ray, plan": lambda words, folder: run(words, folder, elsewhere=True),
     "Ray, block": start_block,
     "make bench": lambda _, __: [environments.find_kind()],
+    "import": lambda _, __: [choose_device_kind(list_gpus())],
     "doctor": ask_doctor,
     "build": make_environment,
     "day": lambda words, folder: [gpu_card.set_card(words, folder)[LIST]],
@@ -158,6 +160,8 @@ TABLE: list[tuple[str, str, Said, Shown]] = [
     ("Ray, plan", "cuda 2", {}, "a trial gets one GPU"),
     # Environments, the doctor, and a build without code for a card.
     ("make bench", "", {}, "cuda"),
+    ("import", "", {}, "cuda"),
+    *(("import", "", said, "cpu") for said in ({LIST: ""}, {LIST: "-1"}, {LIST: "MIG-1"}, {"NVML_MIG": "0"})),
     *(("make bench", "", said, "cpu") for said in ({LIST: "-1"}, {LIST: "MIG-1"}, {"NVML_MIG": "0"}, {LIST: "0,0"})),
     ("doctor", "", {LIST: "2,4", **ORDER}, [2, 4]),
     ("doctor", "", {LIST: "-1", **ORDER}, "cpu"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from each import for_each
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -23,7 +24,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 from stored import BATCH_SIZES as SIZES
-from stored import chart, charts, line, on_gpu, study
+from stored import chart, charts, line, on_gpu, store, study, trial
 
 from reports.charts import Chart, Scale, SeriesKind
 from reports.drawing import figures
@@ -90,6 +91,14 @@ def test_no_matplotlibrc_of_the_caller_decides_how_a_chart_looks(theirs: str, tm
     with rc_context(fname=tmp_path / "matplotlibrc"):  # as matplotlib reads the one of the working folder
         there = figures.draw(three(), tmp_path / "there")
     assert len(there) == 3 and [path.read_bytes() for path in there] == [path.read_bytes() for path in usual]
+
+
+@pytest.mark.slow
+def test_no_backend_of_a_notebook_or_shell_ends_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # of a notebook's cell
+    command = [sys.executable, "-m", "reports", store(tmp_path, trial()), "--format", "png"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "report" / "speed.png").exists(), done.stderr
 
 
 def test_only_the_formats_asked_for_are_drawn_and_a_pdf_has_truetype_fonts_and_no_date(tmp_path: Path) -> None:

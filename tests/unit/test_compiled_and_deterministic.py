@@ -25,21 +25,35 @@ from workloads.records.build import AUTOTUNE, COMPILED, DEFAULT
 from workloads.records.files import EVENTS_FILE
 from workloads.records.status import Status
 
+RESULTS = Path("results")
+
 
 def test_a_compiler_that_is_missing_is_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    programs.need_programs(PROJECT, {"": ["pytorch", "tensorflow@compiled", "mxnet@compiled"]}, "venv")
+    programs.need_programs(PROJECT, {"": ["pytorch", "tensorflow@compiled", "mxnet@compiled"]}, "venv", RESULTS)
     with pytest.raises(BadInput, match=r"--profile compiled: pytorch needs the program g\+\+, which is not on this"):
-        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv")
+        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv", RESULTS)
     series = {"plain": ["pytorch"], "compilers": ["tensorflow@compiled", "pytorch@compiled"], "more": ["mxnet"]}
     with pytest.raises(BadInput, match=r"install it, or choose series without it: --series plain more$"):
-        programs.need_programs(PROJECT, series, "venv")
+        programs.need_programs(PROJECT, series, "venv", RESULTS)
     with pytest.raises(BadInput, match=r"install it, or leave out compiled, or series compilers$"):
-        programs.need_programs(PROJECT, {"compilers": series["compilers"]}, "venv")
+        programs.need_programs(PROJECT, {"compilers": series["compilers"]}, "venv", RESULTS)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv")
+    programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv", RESULTS)
     with pytest.raises(BadInput, match="which its image does not have"):
-        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "docker")
+        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "docker", RESULTS)
+
+
+@pytest.mark.parametrize("name", ["My Drive", "it's", "a\\b"])
+def test_a_folder_that_a_compiler_would_not_find_is_named_before_anything_starts(name: str, tmp_path: Path) -> None:
+    results = tmp_path / name / "results"
+    programs.need_programs(PROJECT, {"": ["pytorch", "tensorflow@compiled"]}, "venv", results)
+    programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv", tmp_path / "Größe")
+    with pytest.raises(BadInput, match=r"no path that a shell would split: .*; name another --results, or leave"):
+        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv", results)
+    project = replace(PROJECT, environments=tmp_path / name / ".envs")
+    with pytest.raises(BadInput, match="; name a checkout elsewhere, or leave compiled out"):
+        programs.need_programs(project, {"": ["pytorch@compiled"]}, "venv", tmp_path)
 
 
 def test_mxnet_says_why_it_has_no_such_profile_and_no_environment_is_outdated_by_it() -> None:

@@ -47,6 +47,7 @@ def test_images_and_labels_are_those_of_the_file(compressed: bool, kind: str, tm
         assert np.array_equal(images.labels[split], GOOD[f"y_{split}"])
         assert np.array_equal(np.concatenate(list(images.file.pieces(split))), GOOD[f"x_{split}"])
     assert images.survey(QUIET).sizes == {(8, 6)}
+    assert images.notes == ("not read: extra",) and read_archived_images("mine", written(tmp_path)).notes == ()
 
 
 def test_images_without_a_channel_axis_are_grey_and_nothing_is_unpickled(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pictured import noise
 
 from adapters.worker import prepare
 from adapters.worker.prepare import images_of
+from workloads import control_groups
 
 IMAGES = np.stack([noise(37, 41, seed) for seed in range(30)])
 
@@ -47,13 +48,18 @@ def test_what_memory_has_no_room_for_is_asked_of_the_disk_batch_by_batch(
     assert np.array_equal(images, IMAGES)
 
 
+@pytest.mark.parametrize("group", ["/", "/system.slice/slurmstepd.scope/job_1"])
 @pytest.mark.parametrize(("limit", "room"), [("max", 2048), ("1000", 1000), ("99999", 2048), (None, 2048)])
-def test_room_is_what_is_available_and_what_a_container_may_have(
-    limit: str | None, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_room_is_what_is_available_and_what_a_container_or_a_job_may_have(
+    limit: str | None, room: int, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:       2 kB\n")
+    (tmp_path / "own").write_text(f"0::{group}\n")
+    folder = tmp_path / "cgroup" / group.lstrip("/")
+    folder.mkdir(parents=True)
     if limit is not None:
-        (tmp_path / "max").write_text(f"{limit}\n")
+        (folder / "memory.max").write_text(f"{limit}\n")
     monkeypatch.setattr(prepare, "MEMORY", tmp_path / "meminfo")
-    monkeypatch.setattr(prepare, "LIMITS", (tmp_path / "max",))
+    monkeypatch.setattr(control_groups, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
     assert prepare.room_bytes() == room

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import PROJECT, make_spec, varied
+from pictured import QUIET, a_folder
 
 from adapters.shared import function_of, make_checked, without_layers
 from runner.__main__ import main
+from runner.request import cli, own_data, parser
 from runner.request.own_code import NAMELESS, add_models, build_trial, need_asked, parse_models
 from runner.request.parser import BadInput
 from workloads.networks import find_trained
@@ -98,6 +100,20 @@ def test_frameworks_are_those_with_a_model_unless_others_are_asked_for_by_name(f
 def test_a_file_names_its_trials_but_never_as_the_catalogue_does(name: str, workload: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(SOURCE)
     assert parse_models([f"pytorch={tmp_path / name}:make_model"], PROJECT)["pytorch"].workload == workload
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_own_code_gets_images_of_the_networks_size_as_it_enlarges_none(
+    published: bool, file: Path, tmp_path: Path
+) -> None:
+    photos = a_folder(tmp_path / "photos", size=lambda number: (5, 6))
+    data = ("digits", "--fit", "stretch") if published else (photos,)
+    words = ("--model", f"pytorch={file}:make_model", "--workload", "osu-cnn", "--results", tmp_path / "r", "--dataset")
+    options = parser.run_parser().parse_args(list(map(str, (*words, *data, "--device", "cpu"))))
+    asked = cli.build_request(options, PROJECT)
+    request = own_data.prepare_images(asked, QUIET)
+    assert request.workload == asked.workload and request.source is not None and not request.source.enlarged
+    assert (request.source.rows, request.source.columns) == asked.workload.input_shape[:2]
 
 
 def of_file(file: Path) -> TrialSpec:

@@ -155,6 +155,7 @@ def test_code_that_is_imported_gets_the_callers_folders_of_weights_and_proxies(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = {"TORCH_HOME": "/a", "HF_HOME": "/b", "XDG_CACHE_HOME": "/c", "HTTPS_PROXY": "http://p", "no_proxy": "d"}
+    given["LD_LIBRARY_PATH"] = "/opt/module/lib"  # where an interpreter of a module finds its libraries
     seen: list[dict[str, str]] = []
 
     def run(*_: object, env: dict[str, str], **__: object) -> SimpleNamespace:
