@@ -215,6 +215,7 @@ def _rest(condition: Condition, but: Collection[str]) -> dict[str, Any]:
     """Return everything that must be the same."""
     left_out = {*but, *(asdict(condition.task.optimizer) if RULE in but else ())}
     left_out |= {"device"} if DEVICE_KIND in but else set()
+    left_out |= {"others"} if "devices" in but else set()  # the UUIDs of the further devices
     by_device = {each.name for each in REPORTED if each.by_device and DEVICE_KIND in but}
     known = {key: value for key, value in settings(condition).items() if key not in left_out}
     return known | {f"stated {name}": words for name, words in condition.stated if name not in by_device}

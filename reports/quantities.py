@@ -25,7 +25,10 @@ class Quantity:
 
     def figure(self, condition: Condition) -> FigureSpec | None:
         """Return the figure for the condition's kind of device; None if there is none."""
-        kind = condition.placement.device_kind
+        return self.find_figure(condition.placement.device_kind)
+
+    def find_figure(self, kind: str) -> FigureSpec | None:
+        """Return the figure for a kind of device."""
         return next((spec for spec in self.figures if spec.device in (None, kind)), None)
 
     def title(self, condition: Condition) -> str:

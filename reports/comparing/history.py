@@ -258,14 +258,17 @@ def find_steps(entries: Entries) -> list[CellChange]:
 def _follow(entries: Entries, cell: Cell, base: int) -> list[CellChange]:
     section = entries.titles[cell[0]] if len(entries.titles) > 1 else ""
     steps: list[CellChange] = []
-    agreed, later = False, entries.list_judged(base, cell)
+    quiet, later = list[int](), entries.list_judged(base, cell)
     while later:
         (place, test), *later = later
         if test.verdict not in CHANGED:
-            agreed = True
+            quiet.append(place)
             continue
+        # Without a difference from the base an entry may only be noisy: it agrees if it differs from this one, too.
+        others = (entries.list_cells(each, place).get(cell) for each in quiet)
+        agreed = any(other and other[1].verdict is test.verdict for other in others)
         steps.append(CellChange(section, base + 1, place + 1, test, later[0][1] if later else None, agreed))
         if steps[-1].confirmation in (Confirmation.CONFIRMED, Confirmation.FIRST_DIFFERS):
-            base, agreed = place, True
+            base, quiet = place, []
             later = entries.list_judged(base, cell)
     return steps

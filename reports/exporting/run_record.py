@@ -82,8 +82,9 @@ def build_record(row: TrialRow) -> RunRecord:
             tags[UNKNOWN + name] = figure.reason or WITHHELD
     points += _list_curves(row, end_ms, tags)
     points += _list_samples(row, tags)
+    node = result.machine.get("node")  # of a cluster, whose machines may run one trial at the same second
     return RunRecord(
-        f"{result.spec.id} {result.started_at}",
+        f"{result.spec.id} {result.started_at}{f' {node}' if node else ''}",
         result.spec.id,
         f"batchwise/{result.spec.study}",
         start_ms,

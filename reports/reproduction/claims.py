@@ -16,7 +16,7 @@ from typing import Any
 from workloads.statistics import CONFIDENCE_PERCENT, ERROR, Estimate
 
 from ..condition_text import ABSENT
-from ..conditions import DEVICE_KIND, Section, alike
+from ..conditions import DEVICE_KIND, Section, alike, settings
 from ..frameworks import FrameworkNames, order_frameworks
 from ..order import TIE_PERCENT, Point, Points
 from ..quantities import ACCURACY
@@ -197,12 +197,13 @@ def _rows(
         for metric in (claim.metric, against)
     )
     for (number_a, a), (number_b, b) in itertools.product(firsts, seconds):
-        if not alike(a.condition, b.condition, keys):
+        but = {key for key in keys if settings(a.condition).get(key) != settings(b.condition).get(key)}
+        if not alike(a.condition, b.condition, but):
             continue
         sides = Reproduced(a, publication, claim.metric), Reproduced(b, publication, against)
         for framework in order_frameworks({*list_frameworks(sides[0].points)} & {*list_frameworks(sides[1].points)}):
             # Two kinds of device have an installation each.
-            if DEVICE_KIND in keys or a.software[framework] == b.software[framework]:
+            if DEVICE_KIND in but or a.software[framework] == b.software[framework]:
                 told.add(framework)
                 yield framework, sides, tuple(dict.fromkeys((number_a, number_b)))
     published = {metric.framework for metric in (claim.metric, against) if metric.framework}

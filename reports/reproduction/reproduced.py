@@ -67,8 +67,9 @@ class Reproduced:
 
     @property
     def cells(self) -> Mapping[Place, CellSummary]:
-        """Our cells, from `tables`."""
-        return tables.compute_cells(self.section, self.metric.quantity)
+        """Our cells, from `tables`; none if our kind of device has no such figure."""
+        known = self.metric.quantity.figure(self.section.condition)
+        return tables.compute_cells(self.section, self.metric.quantity) if known else {}
 
     def cell(self, place: Place) -> CellSummary:
         """Return our cell; one that was not run where there is none."""
@@ -77,7 +78,7 @@ class Reproduced:
     @property
     def most(self) -> int:
         """Largest number of repeats in a cell."""
-        return max(cell.n for cell in self.cells.values())
+        return max((cell.n for cell in self.cells.values()), default=0)
 
     @cached_property
     def points(self) -> Points:
@@ -86,7 +87,7 @@ class Reproduced:
         Parts of the memory are asked for once for all repeats. What a framework counts is exact. A single value derived
         from peaks says nothing about its spread.
         """
-        points = order.read_points(self.section, self.metric.quantity)
+        points = order.read_points(self.section, self.metric.quantity) if self.cells else {}
         if self.metric.quantity not in MEMORY_PARTS:
             return points
         exact = self.metric.quantity.name in COUNTED

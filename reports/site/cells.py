@@ -70,7 +70,14 @@ def build_data(sources: Sequence[Source]) -> dict[str, Any]:
     return {
         "choices": CHOICES,
         "quantities": [
-            {"name": each.name, "label": label, "unit": each.unit, "better": each.better}
+            {
+                "name": each.name,
+                "label": label,
+                "unit": each.unit,
+                "better": each.better,
+                # Each kind of device may have a figure of its own: only cells of the same one are compared.
+                "figures": {kind: spec.label for kind in ("cpu", "cuda") if (spec := each.find_figure(kind))},
+            }
             for each, label in zip(SHOWN, LABELS, strict=True)
         ],
         "frameworks": {cell["framework"]: {"colour": styles[cell["key"]].colour} for _, cell in every},

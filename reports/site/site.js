@@ -18,6 +18,9 @@ const CELLS = DATA.cells.map(([source, ...parts]) => {
   DATA.quantities.forEach((each, place) => (cell[each.name] = values[place]));
   return cell;
 });
+const figureOf = (cell, quantity) => quantity.figures[cell.device];
+// Cells of a CPU and of a GPU may have different figures of one quantity, as the memory of the host and of the GPU.
+const areMixed = (cells, quantity) => new Set(cells.filter((cell) => Array.isArray(cell[quantity.name])).map((cell) => figureOf(cell, quantity))).size > 1;
 const mean = (cell, name) => (Array.isArray(cell[name]) ? cell[name][0] : NaN);
 
 function make(name, attributes, ...children) {
@@ -156,20 +159,22 @@ function showBars(choice, cells) {
   const shown = pick(choice, cells), { name, label, unit } = choice.quantity;
   const section = document.getElementById("bars"), named = nameCells(shown);
   section.replaceChildren();
-  const most = Math.max(...shown.slice(0, ROWS).map((cell) => cell[name][2] ?? cell[name][0]));
+  const most = Math.max(...shown.slice(0, ROWS).map((cell) => cell[name][2] ?? cell[name][0])), mixed = areMixed(shown, choice.quantity);
   for (const cell of shown.slice(0, ROWS)) {
     const [value, low, high] = cell[name], [framework, ...rest] = named(cell);
+    const first = shown.find((other) => figureOf(other, choice.quantity) === figureOf(cell, choice.quantity));
+    if (mixed) rest.push(figureOf(cell, choice.quantity).toLowerCase());
     const track = make("div", { class: "track" });
     track.append(make("div", { class: "fill", style: `width:${(100 * value) / most}%;background:${DATA.frameworks[cell.framework].colour}` }));
     if (low != null) track.append(make("div", { class: "interval", style: `left:${(100 * Math.max(low, 0)) / most}%;width:${(100 * (high - Math.max(low, 0))) / most}%` }));
-    const ratio = shown.length > 1 ? `, ${(value / mean(shown[0], name)).toFixed(2)}x` : "";
+    const ratio = shown.length > 1 ? `, ${(value / mean(first, name)).toFixed(2)}x` : "";
     section.append(make("div", { class: "bar" },
       make("span", {}, framework, make("span", { class: "conditions" }, rest.length ? ` ${rest.join(", ")}` : "")),
       track, make("span", {}, link(cell, choice.quantity), ratio)));
   }
   const once = shown.some((cell) => cell[name][1] == null);
   document.getElementById("said").textContent = shown.length
-    ? `${label}, ${unit}: ${shown.length === 1 ? "1 bar" : `${shown.length} bars`}, relative to the first${shown.length > ROWS ? `; ${ROWS} are drawn` : ""}. A thin line is the 95 % interval of repeats${once ? "; bars without one rest on one value; their order is uncertain" : ""}.`
+    ? `${label}, ${unit}: ${shown.length === 1 ? "1 bar" : `${shown.length} bars`}, relative to the first${mixed ? " of the same figure" : ""}${shown.length > ROWS ? `; ${ROWS} are drawn` : ""}. A thin line is the 95 % interval of repeats${once ? "; bars without one rest on one value; their order is uncertain" : ""}.`
     : `No value of ${label.toLowerCase()} for this choice.`;
 }
 
@@ -230,9 +235,11 @@ function showTable(choice, cells, change) {
     const [a, b] = [mean(one, key), mean(other, key)];
     return isNaN(a) || isNaN(b) ? isNaN(a) - isNaN(b) : sign * (a - b);
   });
+  const mixed = DATA.quantities.filter((each) => areMixed(cells, each));
+  const valueOf = (cell, each) => make("td", { class: "number" }, ...(Array.isArray(cell[each.name]) ? [link(cell, each), mixed.includes(each) ? ` (${figureOf(cell, each)})` : ""] : [cell[each.name]]));
   const rowOf = (cell) => make("tr", {},
     ...CHOICES.map((name) => make("td", name === "batch" ? { class: "number" } : {}, name === "report" ? make("a", { href: cell.source.page }, cell.report) : cell[name])),
-    ...DATA.quantities.map((each) => make("td", { class: "number" }, Array.isArray(cell[each.name]) ? link(cell, each) : cell[each.name])),
+    ...DATA.quantities.map((each) => valueOf(cell, each)),
     make("td", { class: "conditions" }, [cell.settings, cell.reported, cell.software].join("; ")));
   table.tBodies[0].replaceChildren(...sorted.slice(0, ROWS).map(rowOf));
   more.hidden = sorted.length <= ROWS;

@@ -75,6 +75,8 @@ def _losses(submitted: TrialResult, again: TrialResult) -> Iterator[str]:
         if was is None or now is None or not math.isclose(was, now, rel_tol=LOSS):
             yield f"first_losses: step {number + 1}: submitted: {was}; run again: {now}"
             break
+    if len(submitted.first_losses) < (count := min(FIRST_LOSSES, len(again.first_losses))):
+        yield f"first_losses: submitted: {len(submitted.first_losses)} of {count} steps"
     if not submitted.first_losses or len(submitted.epochs) != len(again.epochs):
         yield "epochs: their losses are missing, so they were not compared"
     elif submitted.epochs:

@@ -64,6 +64,16 @@ def test_at_first_one_machine_is_shown_with_a_bar_for_each_framework(browser: Br
     assert page.locator("#cells tbody tr").count() == 27
 
 
+def test_memory_of_a_host_and_of_a_card_have_no_ratio_and_say_which_they_are(browser: Browser, site: Path) -> None:
+    page = opened(browser, site, "#by=memory&batch=64")
+    bars = page.locator("#bars .bar").all_inner_texts()
+    assert {"gpu memory" in bar for bar in bars} == {True, False}
+    assert sum("1.00x" in bar for bar in bars) == 2, "each figure has a first bar"
+    assert "(GPU memory)" in page.locator("#cells tbody").inner_text()
+    alone = opened(browser, site, "#by=memory&batch=64&device=cpu")
+    assert "memory" not in " ".join(alone.locator("#bars .bar").all_inner_texts()).lower()
+
+
 def test_a_choice_is_in_the_address_and_the_address_is_the_choice(browser: Browser, site: Path) -> None:
     page = opened(browser, site)
     choose(page, "Framework", "PyTorch")

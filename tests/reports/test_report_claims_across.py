@@ -144,6 +144,37 @@ def test_series_of_other_threads_software_or_epochs_are_not_held_against_each_ot
         assert [row[:3] for row in rows(table, ABOVE)] == [["\u2013", "holds", "uncertain"]], changes
 
 
+def test_a_setting_that_both_metrics_name_alike_keeps_the_numbers_of_its_rule_alike() -> None:
+    plain = series("adam", FALLING, optimizer=OptimizerSpec.named("adam", 0.01))
+    table = table_of(*plain, *series("augmented", [percent + 9 for percent in FALLING]))
+    assert [row[2] for row in rows(table, GAIN)] == ["uncertain"], "another learning rate is another training"
+
+
+def test_several_gpus_are_compared_with_one_though_they_name_further_cards() -> None:
+    one, two = [], []
+    for size in (255, 256, 257):
+        for repeat in range(3):
+            result = on_gpu(trial("pytorch", size, repeat, study="scaling"))
+            speed = {"images_per_s": Figure(1000.0 + repeat, "")}
+            one.append(replace(result, figures=result.figures | speed))
+            spec = varied(result.spec, devices=2, others=("GPU-b",))
+            faster = {"images_per_s": Figure(2000.0 + 2 * repeat, "")}
+            two.append(replace(result, spec=spec, figures=result.figures | faster))
+    table = table_of(*one, *two)
+    assert of(table, "two GPUs train twice as many images a second as one (10 %)")[2] == "holds"
+
+
+def test_halves_of_a_cpu_are_compared_within_one_version_of_a_framework() -> None:
+    claim = "a CPU as two devices, half of the threads each, trains more images a second than as one"
+    speeds = [
+        trial("pytorch", size, repeat, study="scaling-cpu", devices=count, environment=f"e{software}",
+              figures={"images_per_s": Figure(1000.0 * count * software + repeat, "")})
+        for size in (64, 256) for repeat in range(3) for count in (1, 2) for software in (1, 3)
+    ]  # fmt: skip
+    pairs = [row[0] for row in rows(table_of(*speeds), claim)]
+    assert len(pairs) == 2 and not {*pairs[0].split(" and ")} & {*pairs[1].split(" and ")}
+
+
 def test_claims_are_tested_by_the_series_of_their_own_study_with_all_batch_sizes() -> None:
     table = table_of(*series("sgd", FALLING[:3]), *series("adam", FALLING))
     assert of(table, ABOVE)[2:] == ["uncertain", "measured: no value of both sides at 128"]

@@ -54,6 +54,22 @@ def test_one_bad_night_is_no_step_and_neither_is_the_return_from_it(tmp_path: Pa
     assert seen(nights(tmp_path, (1, 0.8, 1.001, 0.999))) == [(32, 2, 1, "not confirmed")]
 
 
+def test_a_level_that_one_disturbed_run_shows_is_none_to_fall_from(tmp_path: Path) -> None:
+    found = seen(nights(tmp_path, (1, 1.001, 1.5, 1.1, 1.099)))
+    assert found == [(32, 3, 1, "confirmed"), (32, 4, 3, "the first entry differs")]
+
+
+def test_an_entry_too_noisy_to_tell_agrees_with_no_level(tmp_path: Path) -> None:
+    changes = {"started_at": "2026-11-02T10:00:00+00:00"}
+    noisy = repeats([LEVEL * factor for factor in (0.7, 1.3, 0.8, 1.25, 1.0)], batch_size=32, **changes)
+    folders = [
+        entry(tmp_path, 1, 0.8),
+        in_runs(tmp_path / "noisy", noisy),
+        *nights(tmp_path / "later", (1, 1, 1, 1))[2:],
+    ]
+    assert seen(folders) == [(32, 3, 1, "the first entry differs")]
+
+
 def test_the_last_entry_awaits_a_second_run(tmp_path: Path) -> None:
     folders = nights(tmp_path, (1, 1.001, 0.8))
     assert seen(folders) == [(32, 3, 1, "awaits a second run")]

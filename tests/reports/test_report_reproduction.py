@@ -15,7 +15,8 @@ from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
 from reports.charts import SeriesKind
 from reports.conditions import Section, group_into_sections
 from reports.drawing import section_charts
-from reports.reproduction import published_figures
+from reports.quantities import QUANTITIES, USAGE
+from reports.reproduction import publication, published_figures
 from reports.reproduction.agreement import caveats, finding
 from reports.table import Table
 from workloads.records.figures import Figure
@@ -165,6 +166,15 @@ def test_a_cpu_runs_usage_and_memory_are_shown_and_never_subtracted(name: str, o
     assert (line(table, difference)["8"], notes(table, difference, 8)) == ("\u2013", (reason,))
     assert table.tidy["difference"].isna().all()
     assert table.below == ("Not compared: CPU run.",)
+
+
+def test_a_published_figure_that_only_gpus_have_is_shown_beside_a_cpu_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    power = next(each for each in QUANTITIES if each.name == "power")
+    (article,) = (each for each in publication.read_articles() if each.name == "osu-2020")
+    metrics = tuple(replace(m, quantity=power if m.quantity is USAGE else m.quantity) for m in article.metrics)
+    monkeypatch.setattr(published_figures, "find_articles", lambda *_: [replace(article, metrics=metrics, claims=())])
+    tables, _ = published_figures.of_section(section_of(accurate(50, "pytorch")))
+    assert any("CPU run" in "".join(table.below) for table in tables)
 
 
 def test_another_data_set_or_number_of_epochs_is_shown_and_gets_no_verdict() -> None:

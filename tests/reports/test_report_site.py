@@ -53,6 +53,13 @@ def test_a_cell_has_the_mean_of_its_repeats_with_its_interval_and_names_its_tria
     assert mxnet["speed"] == [float(f"{only.figures['images_per_s'].value:.6g}")], "one run has no interval"
 
 
+def test_a_cpu_and_a_gpu_have_figures_of_their_own_where_they_measure_different_things() -> None:
+    figures = {each["name"]: each["figures"] for each in data_of(trial("pytorch", 64))["quantities"]}
+    assert figures["memory"] == {"cpu": "Host memory", "cuda": "GPU memory"}
+    assert figures["usage"] == {"cpu": "CPU usage", "cuda": "GPU usage"}
+    assert len({*figures["speed"].values()}) == len({*figures["accuracy"].values()}) == 1
+
+
 def test_a_mean_of_those_that_ended_well_says_how_many_they_are_and_what_became_of_the_others() -> None:
     reason = "the loss of step 3 is not a number"
     diverged = (replace(trial("pytorch", 64, repeat), status=Status.DIVERGED, reason=reason) for repeat in (1, 2))
