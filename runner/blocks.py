@@ -106,7 +106,7 @@ def plan_processes(
     for spec in plan.trials:
         if spec.cell.allocator == ON_DEMAND:
             group, process = groups[spec.cell.batch_size], spec.draw.repeat
-            name = f"turns-{'-'.join(map(str, sorted(group)))}-process{process}"
+            name = f"turns-{main_size(group)}-process{process}"  # a name may not be as long as a group
             file = write(name, draw_turns(group, study.seed, process))
             specs.append(replace(spec, passes=Passes(0, study.last_batch), inputs={**spec.inputs, TURNS: file}))
     return specs
@@ -234,9 +234,9 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     stored = [each for each in before if each.spec.id in names]
     finished = {each.spec.id for each in stored if is_counted(each)}
     session = BlockSession(request, launchers, installed, specs, console)
-    kept = [each for each in stored if each.spec.id in finished or each.status is Status.CONTENDED]
-    session.known = {each.spec.id: each for each in kept}
-    session.judge(kept)  # judged by this version of the gate
+    session.known = {each.spec.id: each for each in stored}
+    session.judge(stored)  # judged by this version of the gate
+    session.gather_lacking(specs)
     to_run = [spec for spec in specs if spec.id not in finished]
     if finished:
         console.print(f"{len(finished)} of {len(specs)} processes are finished in {request.results}: not run again")

@@ -130,7 +130,7 @@ def _builds(a: str, b: str, words: Sequence[str]) -> tuple[ComparedSide, Compare
         raise BadInput(f"{a} and {b}: two builds of one framework are compared; name {framework} in both")
     if os.path.abspath(path) == os.path.abspath(second):
         raise BadInput(f"{a} and {b} are the same interpreter; name two different ones")
-    names = [f"{side}-{Path(os.path.abspath(each)).parents[1].name}" for side, each in (("a", path), ("b", second))]
+    names = [f"{side}-{Path(os.path.abspath(each)).parent.parent.name}" for side, each in (("a", path), ("b", second))]
     named = any(word.partition("=")[0] == "--framework" for word in words)
     alone = () if named else ("--framework", column_of(framework).framework)
     return (

@@ -25,12 +25,11 @@ from runner.progress import Display, format_row
 from runner.proof import prove_imports
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
-from runner.request.plan import Plan, read_result
+from runner.request.plan import Plan
 from runner.results.memory import MemoryAccount
-from runner.setup import find_next_aside, make_fresh_folder, put_aside, put_back
-from runner.storage import Storage, StoredTrials, room_aside
+from runner.setup import count_attempts, find_last_aside, find_next_aside, make_fresh_folder, put_aside, put_back
+from runner.storage import Storage, StoredTrials
 from runner.trial import MemoryWorker, TooLarge, format_now, run_trial
-from workloads.records import files
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -59,6 +58,7 @@ class Session:
         self.known: dict[str, TrialResult] = {}
         self.groups: dict[str, Group] = {}  # by id
         self.restored: set[str] = set()  # ids of disturbed trials whose later attempt measured nothing
+        self.kept: dict[str, tuple[Path, TrialResult]] = {}  # by id: a disturbed attempt, and where it is put aside
         self.advice = progress.Advice(console, request.retry)
 
     def open(self, stored: StoredTrials) -> None:
@@ -102,17 +102,18 @@ class Session:
         return result
 
     def complete(self, specs: Iterable[TrialSpec]) -> None:
-        """Prepare these trials before they run. Stored ones among them are taken over, too. Evidence that their
-        frameworks failed to give is asked for again, since stored trials lack nothing else.
-        """
+        """Prepare these trials before they run, and take over the stored ones among them."""
         specs = list(specs)
         further = self.stored.of_groups(specs, self.known)
         self.known |= further
         self.judge(further.values())
+        self.gather_lacking(specs)
+
+    def gather_lacking(self, specs: Iterable[TrialSpec]) -> None:
+        """Ask again for the evidence that is all that these stored trials lack."""
         lacking = [trial for spec in specs if (trial := self.known.get(spec.id)) and lacks_evidence(trial)]
-        gathered = [self.gate.gather(trial.spec, self.gate.launcher(trial.spec)) for trial in lacking]
-        pairs = zip(lacking, gathered, strict=True)
-        self.judge_anew({trial.spec.id: replace(trial, evidence=evidence) for trial, evidence in pairs})
+        gathered = ((each, self.gate.gather(each.spec, self.gate.launcher(each.spec))) for each in lacking)
+        self.judge_anew({each.spec.id: replace(each, evidence=evidence) for each, evidence in gathered})
 
     def judge_anew(self, changed: Mapping[str, TrialResult]) -> None:
         """Replace known trials by these, by id, and judge them again with all that are compared with them."""
@@ -191,16 +192,14 @@ class Session:
 
     @contextmanager
     def keep_disturbed(self, spec: TrialSpec) -> Iterator[None]:
-        """Guard a further attempt at a disturbed trial, of this run or an earlier one: if it measures nothing, the
-        result from before stays.
-        """
+        """Guard the next attempts at a trial that was disturbed, or is now: if the last measures none, that stays."""
         first, folder = self.known.get(spec.id), self.folder(spec)
-        if first is None or first.status is not Status.CONTENDED:
-            yield
-            return
-        aside = find_next_aside(folder, self.kind)
+        kept = (find_next_aside(folder, self.kind), first) if first else find_last_aside(folder, self.kind)
+        if kept and kept[1].status is Status.CONTENDED:
+            self.kept[spec.id] = kept
         yield
-        if self.known[spec.id].status in UNMEASURED:
+        aside, first = self.kept.pop(spec.id, (None, None))
+        if aside and first and self.known[spec.id].status in UNMEASURED:
             self.console.print(f"  {progress.STAYS} {put_back(aside, folder, self.kind)}")
             self.judge_anew({spec.id: first})
             self.restored.add(spec.id)
@@ -269,7 +268,10 @@ class Session:
         if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
             return False
         shown = format_row(result, self.attempts(result.spec))
-        self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder, self.kind)}")
+        aside = put_aside(folder, self.kind)
+        self.console.print(f"{shown}\n  run again; this attempt is kept in {aside}")
+        if result.status is Status.CONTENDED:
+            self.kept[result.spec.id] = aside, result
         del self.known[result.spec.id]  # other trials may be judged before the next attempt, and its folder is gone
         self.advice.give(result)
         return True
@@ -294,7 +296,5 @@ class Session:
         return self.groups[spec.id]
 
     def attempts(self, spec: TrialSpec) -> int:
-        """Count the attempts at the trial; one that was left out does not count."""
-        earlier = files.attempts_of(room_aside(self.folder(spec), self.kind), spec.id)
-        results = (read_result(folder / RESULT_FILE) for folder in earlier)
-        return 1 + sum(result is None or result.status is not Status.SKIPPED for result in results)
+        """Count the attempts at the trial."""
+        return count_attempts(self.folder(spec), self.kind)

@@ -22,12 +22,14 @@ from runner.machine.description import Gpu
 from runner.project import Project
 from runner.request.cli import Request
 from runner.request.parser import BadInput
+from runner.request.plan import read_result
 from runner.spare import Spare
 from runner.storage import room_aside
 from workloads.records import files, processor
 from workloads.records.build import OF_CUDNN, column_of
-from workloads.records.files import sync
+from workloads.records.files import RESULT_FILE, sync
 from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
+from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 ELSEWHERE = "its trials run on GPUs of other machines"
@@ -222,6 +224,19 @@ def put_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
 def find_next_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     """Return the path to which this folder's attempt is moved when the next one starts."""
     return files.next_attempt_path(room_aside(folder, kind), folder.name)
+
+
+def count_attempts(folder: Path, kind: Kind = Kind.TRIAL) -> int:
+    """Count the attempts at the job of this folder; one that was left out does not count."""
+    earlier = files.attempts_of(room_aside(folder, kind), folder.name)
+    results = (read_result(each / RESULT_FILE) for each in earlier)
+    return 1 + sum(result is None or result.status is not Status.SKIPPED for result in results)
+
+
+def find_last_aside(folder: Path, kind: Kind = Kind.TRIAL) -> tuple[Path, TrialResult] | None:
+    """Return the last attempt put aside that has a result: an interrupted run may have left no other."""
+    earlier = files.attempts_of(room_aside(folder, kind), folder.name)
+    return next(((path, result) for path in reversed(earlier) if (result := read_result(path / RESULT_FILE))), None)
 
 
 def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:

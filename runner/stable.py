@@ -23,7 +23,7 @@ from workloads.records.disturbance import is_withheld
 from workloads.records.figures import SPEED
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
+from workloads.records.status import FINDINGS, Status
 from workloads.statistics import mean_interval, neighbour_score, trend_score
 
 FEWEST = 5
@@ -168,7 +168,8 @@ def find_unstable_cells(results: list[TrialResult]) -> set[Key]:
 
 
 def find_further_repeats(results: list[TrialResult], stored: list[TrialResult]) -> list[TrialResult]:
-    """Return the stored results that differ from `results` only in their repeat."""
+    """Return the stored results that differ from `results` only in their repeat, without those that are run again."""
+    stored = [each for each in stored if each.status in FINDINGS or each.status is Status.CONTENDED]
     run = [(result.spec.setting, result.spec.draw.first_seed) for result in results]
     return [result for result in stored if (result.spec.setting, result.spec.draw.first_seed) in run]
 

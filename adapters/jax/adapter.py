@@ -14,9 +14,9 @@ import optax
 from jax import numpy as jnp
 
 from adapters import base
-from adapters.base import MEMORY_KINDS, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters.base import Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.jax.steps import Steps, network_of
-from adapters.jax_shared.libraries import is_out_of_memory, read_facts, take_device
+from adapters.jax_shared.libraries import count_allocated, is_out_of_memory, read_facts, take_device
 from adapters.shared import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
@@ -143,12 +143,7 @@ class Adapter(base.Adapter):
         return {key: np.array(array) for key, array in (self.state.parameters | self.state.statistics).items()}
 
     def memory(self) -> dict[str, Count]:
-        told = self.device.memory_stats() or {}
-        names = dict(zip(MEMORY_KINDS[3:], ("peak_bytes_in_use", "peak_pool_bytes"), strict=True))
-        counts: dict[str, Count] = {
-            kind: told.get(name, f"JAX does not count it on {self.device.platform}") for kind, name in names.items()
-        }
-        return counts | {
+        return count_allocated(self.device) | {
             "parameters": nbytes(self.state.parameters),
             "gradients": "they exist only inside the compiled step" if self.total is None else nbytes(self.total),
             "optimizer": nbytes(self.state.optimizer),

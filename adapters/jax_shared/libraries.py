@@ -10,12 +10,22 @@ from typing import Any
 import jax
 import jaxlib
 
-from adapters.base import Unsupported
+from adapters.base import Count, Unsupported
 from workloads.records.build import TF32
 from workloads.records.job import ON_DEMAND
 
 NO_MEMORY = "RESOURCE_EXHAUSTED"
 TRIED = re.compile(r"--xla_gpu_autotune_level=(\d)")  # XLA's default is to try convolutions
+
+
+def count_allocated(device: jax.Device) -> dict[str, Count]:
+    """Return the allocator's peak and its pool, in bytes, or why JAX does not count them.
+
+    XLA keeps its pool in `peak_pool_bytes`; on a GPU its `bytes_reserved` stays 0.
+    """
+    told = device.memory_stats() or {}
+    names = {"allocator_peak": "peak_bytes_in_use", "allocator_reserved": "peak_pool_bytes"}
+    return {kind: told.get(name, f"JAX does not count it on {device.platform}") for kind, name in names.items()}
 
 
 def take_device(platforms: str, threads: int, precision: str, allocator: str) -> jax.Device:

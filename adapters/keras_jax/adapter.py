@@ -11,7 +11,7 @@ import jax
 import keras
 
 from adapters.base import JIT, Count, Facts
-from adapters.jax_shared.libraries import is_out_of_memory, read_facts, take_device
+from adapters.jax_shared.libraries import count_allocated, is_out_of_memory, read_facts, take_device
 from adapters.keras_shared.adapter import Computed
 from adapters.keras_shared.own_step import OwnStepAdapter
 
@@ -39,13 +39,8 @@ class Adapter(OwnStepAdapter):
         return computed, gradients
 
     def memory(self) -> dict[str, Count]:
-        counted = self.chip.memory_stats() or {}
-        why = "JAX does not count what is in use on a CPU"
-        return super().memory() | {
-            "gradients": "they exist only inside the compiled step",
-            "allocator_peak": counted.get("peak_bytes_in_use", why),
-            "allocator_reserved": counted.get("bytes_reserved", why),
-        }
+        gradients = {"gradients": "they exist only inside the compiled step"}
+        return super().memory() | gradients | count_allocated(self.chip)
 
     def synchronize(self) -> None:
         (jax.device_put(0.0, self.chip) + 0).block_until_ready()  # after all that was submitted to the device

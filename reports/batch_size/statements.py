@@ -32,9 +32,11 @@ def _answer_trainings(answers: BatchAnswers, named: FrameworkNames) -> str:
 
 def _list_sizes(answers: BatchAnswers, named: FrameworkNames) -> Iterator[str]:
     """Yield a line for each question that any framework answers with a size."""
-    asked = [(question, None, column) for question, column in tables.SIZES.items()]
-    asked += [("target", target, tables.at_target(target)) for target in tables.list_targets(answers)]
-    for question, target, column in asked:
+    of_targets = ((target, tables.at_target(target)) for target in tables.list_targets(answers))
+    for question, target, column in (
+        *((question, None, column) for question, column in tables.SIZES.items()),
+        *(("target", target, column) for target, column in of_targets),
+    ):
         cells = {named(each.framework): column(each).text for each in answers.frameworks}
         if known := {name: text for name, text in cells.items() if text != ABSENT}:
             yield say("batch_size.sizes", question=question, sizes=known, target=target)

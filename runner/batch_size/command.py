@@ -31,7 +31,7 @@ from runner.batch_size.searches import Search, count_largest
 from runner.batch_size.steps import StepTrials
 from runner.project import RESULTS, Project
 from runner.proof import prove_searches
-from runner.request import cli, inputs, own_data
+from runner.request import cli, data_sets, inputs, own_data
 from runner.request.cli import Request
 from runner.request.parser import BadInput, Parser, add_axes, add_shared, need_known, number, run_parser, whole
 from runner.request.plan import build_plan
@@ -42,6 +42,7 @@ from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult, refuse_target
 from workloads.records.status import HARMLESS
 from workloads.schedules import divide_batch
+from workloads.study import Study, StudyError
 from workloads.trainings import FEWEST, target, trained
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
@@ -75,7 +76,7 @@ def build_request(arguments: Sequence[str], project: Project) -> tuple[Request, 
             raise BadInput(f"--{name.replace('_', '-')} {value}: must be 1 or more")
     _refuse(options)
     cli.need_scipy("batch-size")
-    sizes, options.batch_sizes = tuple(options.batch_sizes or ()), [options.in_use]
+    sizes, options.batch_sizes = read_sizes(options), [options.in_use]
     options.results = options.results or BATCH_SIZE_RESULTS
     window_s = STEPS_WINDOW_S if options.window_s is None else options.window_s
     repeated = options.repeats is not None
@@ -89,7 +90,25 @@ def build_request(arguments: Sequence[str], project: Project) -> tuple[Request, 
         raise BadInput("--repeat: repeats of trainings; add --then-train or --target-accuracy, or leave it out")
     if options.devices not in (None, 1):  # as a plan: what is refused leaves no results folder
         refuse_devices(cli.build_request(argparse.Namespace(**{**vars(options), "plan": True}), project), question)
-    return cli.build_request(options, project), question
+    request = cli.build_request(options, project)
+    build_trainings(request, question)
+    return request, question
+
+
+def read_sizes(options: argparse.Namespace) -> tuple[int, ...]:
+    """Return the sizes of --batch-size. Raises BadInput, as a run of them does."""
+    try:
+        return Study("sizes", batch_sizes=tuple(options.batch_sizes)).batch_sizes if options.batch_sizes else ()
+    except StudyError as error:
+        raise BadInput(f"--batch-size: {error}") from error
+
+
+def build_trainings(request: Request, question: Question) -> Study:
+    """Return the study of the size in use and of the sizes of --batch-size. Raises BadInput."""
+    others = (size for size in question.sizes if size != question.in_use)
+    trainings = request.study.changed(batch_sizes=(question.in_use, *others))
+    data_sets.check_last_batch(trainings, request.dataset)
+    return trainings
 
 
 def _refuse(options: argparse.Namespace) -> None:
@@ -147,7 +166,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     """
     bound = find_bound(request)
     request = own_data.prepare_images(request, console)
-    trainings = request.study.changed(batch_sizes=(question.in_use, *question.sizes))
+    trainings = build_trainings(request, question)
     inputs.compute_rates(trainings, request.dataset.train_count)  # refused before the searches, not after them
     expected = forecast_answers(request, question, bound)
     print_forecast(request, question, expected, console)

@@ -67,6 +67,7 @@ def test_jax_in_parts_on_the_device_and_in_other_precisions(jax_found: Found) ->
     assert told["own_gradients"] > 0 and told["own_losses_fall"]
     memory = told["memory"]
     assert memory["planned"] and memory["before"] < memory["step_peak"] < memory["peak"]
+    assert told["card"] == {"allocator_peak": 1028706304, "allocator_reserved": 1073741824}
     assert told["refused"] == [True, False]
     assert told["parts_refused"] == LOOP_OF_WHOLE_UPDATES
     assert len(told["missing"]) == 2 and all("finds no device cuda: " in said for said in told["missing"])

@@ -37,6 +37,8 @@ BAD = {
     "updates of several batches": (["--accumulate", "8", "--plan"], "--accumulate: not for batch-size"),
     "sizes that nothing trains": (["--batch-size", "128"], "add --then-train or --target-accuracy"),
     "repeats of what is not trained": (["--repeat", "9"], "--repeat: repeats of trainings; add --then-train"),
+    "size 0": (["--then-train", "--batch-size", "0"], "--batch-size"),
+    "a size twice": (["--then-train", "--batch-size", "100", "100"], "--batch-size: batch_sizes: names 100 twice"),
     "unknown option": (["--largest"], "--largest"),
 }
 

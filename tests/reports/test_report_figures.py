@@ -96,7 +96,7 @@ def test_no_matplotlibrc_of_the_caller_decides_how_a_chart_looks(theirs: str, tm
 @pytest.mark.slow
 def test_no_backend_of_a_notebook_or_shell_ends_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # of a notebook's cell
-    command = [sys.executable, "-m", "reports", store(tmp_path, trial()), "--format", "png"]
+    command = [sys.executable, "-m", "reports", str(store(tmp_path, trial())), "--format", "png"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and (tmp_path / "report" / "speed.png").exists(), done.stderr
 

@@ -102,7 +102,7 @@ def test_a_trial_of_the_packages_of_here_is_run_again_and_one_of_others_is_not(f
 
 
 def test_losses_that_a_submission_leaves_out_are_compared_with_nothing_and_earn_no_label() -> None:
-    losses = [2.3, 2.2, 2.1, 2.0]
+    losses: list[float | None] = [2.3, 2.2, 2.1, 2.0]
     again = trained(trial(figures={PRODUCT.name: Figure(1e11, "a product")}, first_losses=losses), (0.5, 0.6, 0.7))
     assert compare_rerun(again, again).label is Label.RERUN
     agreement = compare_rerun(replace(again, first_losses=losses[:1]), again)

@@ -8,7 +8,7 @@ import math
 import shutil
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO, StringIO
@@ -51,7 +51,7 @@ from workloads.records.events import PEAK_PARTS, Event
 from workloads.records.figures import FIGURES, PRODUCT, PRODUCT_BY_CPU_TIME, PRODUCT_SHARE
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, METER_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
-from workloads.records.result import TrialResult
+from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
@@ -515,6 +515,30 @@ def test_a_second_attempt_that_says_something_takes_the_place_of_a_disturbed_fir
 
 
 @pytest.mark.usefixtures("quiet")
+def test_with_retry_of_disturbed_trials_too_what_measured_nothing_takes_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs(monkeypatch, (Status.CONTENDED, "others took 40 %"), (Status.TIMEOUT, "too slow"))
+    opened, _ = session_of(tmp_path, [SPEC], retry=frozenset({Status.CONTENDED}))
+    assert [each.status for each in opened.run(plan(SPEC))] == [Status.CONTENDED]
+    assert [each.reason for each in load.read(tmp_path).results] == ["others took 40 %"]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_disturbed_attempt_of_an_interrupted_run_stays_where_the_next_run_measures_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aside = tmp_path / "attempts" / f"{SPEC.id}-1"
+    aside.mkdir(parents=True)
+    write_json(aside / RESULT_FILE, disturbed_before().to_json())
+    (tmp_path / "trials" / SPEC.id).mkdir(parents=True)  # its second attempt, which was killed
+    runs(monkeypatch, (Status.FAILED, "it fell"))
+    opened, _ = session_of(tmp_path, [SPEC])
+    assert opened.run(plan(SPEC)) == [disturbed_before()]
+    assert list(load.read(tmp_path).results) == [disturbed_before()]
+
+
+@pytest.mark.usefixtures("quiet")
 def test_a_second_attempt_that_is_interrupted_leaves_the_first_in_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -610,6 +634,47 @@ def test_an_attempt_of_the_next_run_that_measures_nothing_does_not_take_the_plac
     assert f"its earlier contended result stays; this attempt is kept in {aside}" in printed.getvalue()
 
 
+def measure_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: Any) -> list[TrialResult]:
+    """Run the blocks of one process, which is SPEC."""
+    monkeypatch.setattr(blocks, "make_environments", lambda *_: {"numpy": launcher})
+    monkeypatch.setattr(blocks, "collect_installations", lambda _: {"numpy": SPEC.installation})
+    monkeypatch.setattr(blocks, "plan_processes", lambda *_: [SPEC])
+    monkeypatch.setattr(blocks, "estimate_processes_s", lambda *_: {SPEC.id: 1.0})
+    for name in ("write_data", "write_repeats"):
+        monkeypatch.setattr(inputs, name, lambda *_: {0: {}})
+    request = session_of(tmp_path, [SPEC], BlockSession)[0].request
+    return blocks.measure(request, Console(file=StringIO()))
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_process_of_blocks_that_is_never_started_is_no_attempt_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        (result,) = measure_blocks(tmp_path, monkeypatch, Unavailable("it needs a GPU", Status.UNSUPPORTED))
+        assert result.status is Status.UNSUPPORTED
+    assert [path.name for path in (tmp_path / "blocks").iterdir()] == [SPEC.id]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_process_of_blocks_whose_probe_was_killed_is_judged_and_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Job(Kind.BLOCKS, SPEC).folder(tmp_path)
+    folder.mkdir(parents=True)
+    unproven = replace(
+        disturbed_before(), status=Status.UNVERIFIED, checks=[Check(CheckName.GATE, False, "its probe was killed")]
+    )
+    write_json(folder / RESULT_FILE, unproven.to_json())
+    monkeypatch.setattr(Gate, "gather", lambda *_: {"losses": [1.0]})
+
+    def judge(_: Gate, trials: Iterable[TrialResult]) -> list[TrialResult]:
+        return [replace(each, status=Status.OK, reason=None) if each.evidence else each for each in trials]
+
+    monkeypatch.setattr(Gate, "judge", judge)
+    assert [each.status for each in measure_blocks(tmp_path, monkeypatch, LAUNCHER)] == [Status.OK]
+
+
 @pytest.mark.usefixtures("quiet")
 def test_a_process_of_blocks_of_the_next_run_that_fails_does_not_take_the_place_of_a_disturbed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -618,14 +683,7 @@ def test_a_process_of_blocks_of_the_next_run_that_fails_does_not_take_the_place_
     folder.mkdir(parents=True)
     write_json(folder / RESULT_FILE, disturbed_before().to_json())
     runs(monkeypatch, (Status.FAILED, "it fell"))
-    monkeypatch.setattr(blocks, "make_environments", lambda *_: {"numpy": LAUNCHER})
-    monkeypatch.setattr(blocks, "collect_installations", lambda _: {"numpy": SPEC.installation})
-    monkeypatch.setattr(blocks, "plan_processes", lambda *_: [SPEC])
-    monkeypatch.setattr(blocks, "estimate_processes_s", lambda *_: {SPEC.id: 1.0})
-    for name in ("write_data", "write_repeats"):
-        monkeypatch.setattr(inputs, name, lambda *_: {0: {}})
-    request = session_of(tmp_path, [SPEC], BlockSession)[0].request
-    assert blocks.measure(request, Console(file=StringIO())) == [disturbed_before()]
+    assert measure_blocks(tmp_path, monkeypatch, LAUNCHER) == [disturbed_before()]
     kept = sorted(folder.parent.glob(f"*/{RESULT_FILE}"))
     assert [json.loads(path.read_text())["reason"] for path in kept] == ["others took 40 %", "it fell"]
 

@@ -24,6 +24,7 @@ from runner.batch_size.memory_limit import bound_request
 from runner.batch_size.noise import read_version
 from runner.batch_size.question import Question
 from runner.request.cli import Request
+from runner.request.parser import BadInput
 from workloads.records.advice import passes
 from workloads.records.batch_answers import (
     LIMIT_NAMES,
@@ -174,6 +175,18 @@ def test_a_forecast_of_one_training_is_one_trial(tmp_path: Path) -> None:
     shown = io.StringIO()
     command.print_plan(request, question, Console(file=shown, width=300))
     assert ": up to 1 trial, about " in shown.getvalue(), shown.getvalue()
+
+
+def test_a_size_larger_than_the_training_split_is_refused_before_the_searches(tmp_path: Path) -> None:
+    words = ("--then-train", "--batch-size", "5000", "--last-batch", "drop", "--dataset", "digits", "--framework")
+    with pytest.raises(BadInput, match="batch size 5000 is larger than the training split of digits"):
+        command.build_request([*words, "numpy", "--device", "cpu", "--results", str(tmp_path / "r")], PROJECT)
+
+
+def test_the_size_in_use_may_be_named_among_those_to_train(tmp_path: Path) -> None:
+    words = ("--then-train", "--batch-size", "64", "128", "--dataset", "digits", "--framework", "numpy")
+    request, question = command.build_request([*words, "--device", "cpu", "--results", str(tmp_path / "r")], PROJECT)
+    assert command.build_trainings(request, question).batch_sizes == (64, 128)
 
 
 @for_each("words, most", [((), 8), (("--then-train", "--in-use", "4", "--batch-size", "5"), 60)])

@@ -67,6 +67,12 @@ def test_two_builds_are_two_sides_of_their_framework_alone(project: Project, tmp
     assert [side.name for side in asked.sides] == [f"a-{Path(sys.executable).parents[1].name}", "b-other"]
 
 
+def test_an_interpreter_that_is_not_there_is_one_line_wherever_it_is_named(project: Project, tmp_path: Path) -> None:
+    for path in ("/python3", "/a/python3"):
+        with pytest.raises(BadInput):
+            compare.parse_runs_in_turn([f"numpy={path}", f"numpy={tmp_path}/x/bin/python"], project)
+
+
 NETWORK = """\
 from workloads.layers import Dense, Flatten
 from workloads.spec import Workload

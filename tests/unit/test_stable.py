@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
-from conftest import make_spec
+from conftest import make_spec, varied
 
 from runner.stable import (
     CORRELATED_PERCENT,
@@ -15,6 +15,7 @@ from runner.stable import (
     Key,
     collect_cells,
     describe_coverage,
+    find_further_repeats,
     find_unstable_cells,
     follow,
     to_json,
@@ -76,6 +77,15 @@ def test_a_trial_that_failed_once_stays_out_of_the_speeds() -> None:
     results = [*repeats("a", 4, STEADY), trial("a", 4, 6, 1.0, Status.UNVERIFIED), trial("a", 4, 7, 1000.0)]
     assert find_unstable_cells(results) == set()
     assert told(results)[0].startswith("a batch 4: stable after 7 repeats, ±0.")
+
+
+def test_a_further_repeat_that_failed_is_asked_for_again_by_the_next_run() -> None:
+    five, failed = repeats("a", 4, UNSTEADY[:5]), trial("a", 4, 5, None, Status.FAILED)
+    contended, killed = trial("a", 4, 6, 1.0, Status.CONTENDED), trial("a", 4, 7, None, Status.TIMEOUT)
+    every = [
+        replace(each, spec=varied(each.spec, seed=each.spec.draw.repeat)) for each in (*five, failed, contended, killed)
+    ]
+    assert find_further_repeats(every[:5], every) == [*every[:5], every[6]]
 
 
 def run(
