@@ -9,6 +9,7 @@ from functools import cached_property
 
 from workloads.records.status import Status
 from workloads.statistics import accuracy_step
+from workloads.words import format_count
 
 from .. import order, tables
 from ..conditions import Section
@@ -50,7 +51,8 @@ class Reproduced:
             "CPU run": not self.same and bool(self.metric.series),
             f"other model, {task.workload}": published.workload not in ("", task.workload),
             f"other data set, {task.dataset}": published.dataset not in ("", task.dataset),
-            f"{epochs} epochs, published after {published.epochs}": learnt and published.epochs not in (0, epochs),
+            f"{format_count(epochs, 'epoch')}, published after {published.epochs}": learnt
+            and published.epochs not in (0, epochs),
         }
         others = self.metric.other_conditions(self.section.condition)
         return (*(reason for reason, holds in reasons.items() if holds), *others)

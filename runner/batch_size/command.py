@@ -9,6 +9,7 @@ from functools import partial
 
 from rich.console import Console
 
+from runner import show
 from runner.batch_size.answers_file import AnswersFile
 from runner.batch_size.judged import judge_sizes, list_not_recommended
 from runner.batch_size.largest import Bound
@@ -190,10 +191,10 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
                 steps.storage.whole(spec, launchers[spec.cell.framework])
             for framework, answer in answers.items():
                 file.store(framework, noise=answer, version=read_version(request.results, answer))
-    _train(request, question, train, file, console)
-    asked = [file.answers[name] for name in request.frameworks]
-    failed = (has_failed(each, list_found_sizes(each, question)) for each in asked)
-    return int(any(failed) or any(is_unanswered(each, question) for each in asked))
+    results = _train(request, question, train, file, console)
+    show.print_failures(results, console)
+    unanswered = (is_unanswered(file.answers[name], question) for name in request.frameworks)
+    return int(any(each.status not in HARMLESS for each in results) or any(unanswered))
 
 
 def _search(search: Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
@@ -212,8 +213,12 @@ def _search(search: Search, question: Question, file: AnswersFile, display: Sear
         file.store(framework, split=MicroBatches(question.global_batch, parts, batch_size))
 
 
-def _train(request: Request, question: Question, train: Train, file: AnswersFile, console: Console) -> None:
+def _train(
+    request: Request, question: Question, train: Train, file: AnswersFile, console: Console
+) -> list[TrialResult]:
     """Train every found size in ordinary trials of its framework, so that the gate and all other checks judge it.
+
+    Returns these trials.
 
     If trainings were requested, every framework trains at each found size, each requested size and the one in use.
     """
@@ -226,7 +231,7 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
         every = {question.in_use, *question.sizes, *(size for _, size in cells)}
         cells = {(name, size) for name in request.frameworks for size in every}
     if not cells:
-        return
+        return []
     sizes = tuple(sorted({size for _, size in cells}))
     console.print(f"training at batch sizes {', '.join(map(str, sizes))}")
     repeats = request.study.repeats if question.trains else 1
@@ -244,16 +249,12 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
         if question.then_train:
             others = sorted({*found[framework], *question.sizes} - {question.in_use})
             file.store(framework, trained=tuple(trained(chosen, question.in_use, size) for size in others))
+    return results
 
 
 def _is_plain(result: TrialResult) -> bool:
     """True for a trial whose framework takes memory as it is needed."""
     return result.spec.cell.allocator == ON_DEMAND
-
-
-def has_failed(answers: Answers, sizes: Collection[int]) -> bool:
-    """True if a trial at one of these found sizes ended with a status that is an error in any run."""
-    return any(each.status not in HARMLESS for each in answers.judged if each.batch_size in sizes)
 
 
 def list_found_sizes(answers: Answers, question: Question) -> set[int]:
@@ -289,6 +290,10 @@ def explain_untrained(every: Iterable[Answers], question: Question, why: Callabl
 
 
 def is_unanswered(answers: Answers, question: Question) -> bool:
-    """True if a search had no answer. Energy is exempt, because a machine may have no counter for it."""
+    """True if a search had no answer, or no worker measured the noise. Energy is exempt, because a machine may have no
+    counter for it.
+    """
     sizes = _found(answers, question)
+    if NOISE_SCALE in question.answers and (answers.noise is None or answers.noise.folder is None):
+        return True
     return any(sizes.get(name) is None for name in question.trained_answers if name != LEAST_ENERGY)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -127,8 +128,6 @@ def test_every_found_size_and_the_one_to_recommend_are_trained_once_and_judged(t
     ]
     assert [passes(file.answers["numpy"], size) for size in (8, 32, 48, 64)] == [True, False, False, False]
     assert "numpy: batch size 32 is not recommended: its ordinary trial was unverified: differs\n" in printed
-    assert command.has_failed(file.answers["numpy"], {8, 32}), "unverified"
-    assert not command.has_failed(file.answers["numpy"], {8, 48}), "32 was found by an earlier command"
 
 
 def test_one_repeat_that_did_not_pass_is_what_judges_its_size(tmp_path: Path) -> None:
@@ -136,7 +135,27 @@ def test_one_repeat_that_did_not_pass_is_what_judges_its_size(tmp_path: Path) ->
     words = ("--answer", "fastest", "--then-train", "--in-use", "16")
     given, _, file = trained(tmp_path, Answers("numpy", fastest=Best(16, None)), words, *ends)
     assert given.study.repeats == 3 and not passes(file.answers["numpy"], 16)
-    assert not command.has_failed(file.answers["numpy"], {16}), "a finding, as in every run"
+
+
+def test_a_training_that_failed_or_noise_that_nobody_measured_is_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, question = asked(tmp_path, "--answer", "noise-scale", "--then-train", "--in-use", "4")
+    measured = Noise(reason="training diverged", folder="noise/numpy")
+    assert command.is_unanswered(Answers("numpy"), question)
+    assert command.is_unanswered(Answers("numpy", noise=Noise(reason="no environment")), question)
+    assert not command.is_unanswered(Answers("numpy", noise=measured), question)
+    monkeypatch.setattr(command, "measure_noise", lambda *_: {"numpy": measured})
+    for name in ("make_environments", "prove_searches", "print_forecast", "Search", "_search"):
+        monkeypatch.setattr(command, name, lambda *_: {})
+    monkeypatch.setattr(command, "build_plan", lambda *_: SimpleNamespace(trials=[]))
+    monkeypatch.setattr(command.StepTrials, "prepare", lambda *_: SimpleNamespace(specs={}))
+    for status, code in ((Status.OK, 0), (Status.FAILED, 1)):
+        spec = make_spec(framework="numpy", batch_size=4)
+        end = TrialResult(spec, status, None if code == 0 else "it fell", "2026-01-01T00:00:00+00:00", 1.0)
+        printed = io.StringIO()
+        found = command.run(request, question, lambda *_, end=end: [end], Console(file=printed))
+        assert (found, "it fell" in printed.getvalue()) == (code, code == 1)
 
 
 @pytest.mark.parametrize("answer", ["largest", "fastest"])
