@@ -21,6 +21,7 @@ TITLE, TITLE_OF_ONE = "Best batch size of each framework", "Each framework at ba
 SHOWN = (SPEED, MEMORY, ACCURACY)
 TIDY = ("framework", "fastest_batch_size", "fastest_tied", "images_per_s", "memory_mib", "test_accuracy_percent",
         "most_accurate_batch_size", "most_accurate_tied", "highest_test_accuracy_percent")  # fmt: skip
+NO_BEST = "no batch size is the fastest, or the most accurate: none has such a value"
 TIED = 'After "or": batch sizes not significantly different from the first.'
 
 
@@ -86,7 +87,7 @@ def _cell(section: Section, quantity: Quantity, framework: str, best: BestWithTi
     without = [cell for cell in own.values() if cell.status != tables.NOT_RUN and not cell.n]
     words = dict.fromkeys(tables.describe_status(cell.status) for cell in without)
     notes = tuple(dict.fromkeys(note for cell in without for note in cell.notes))
-    return TableCell(" / ".join(words) or ABSENT, None, notes)
+    return TableCell(" / ".join(words), None, notes) if words else TableCell(ABSENT, None, (NO_BEST,))
 
 
 def _with_size(cell: TableCell, best: BestWithTies | None) -> TableCell:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workloads.networks import find_trained
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
-from workloads.records.result import Key, TrialResult
+from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.shifts import estimate_together, shift_values
 from workloads.spec import Workload
@@ -76,22 +76,22 @@ class Measurement:
 
 def measurements(stored: Stored) -> tuple[list[Measurement], list[Replaced]]:
     """Group the stored processes into sections, as trials are; returns (measurements, replaced processes)."""
-    # An id is the same on every machine, so it does not tell folders apart.
-    folders = {result.key: folder for result, folder in stored.pairs if folder.parent.name == BLOCKS}
+    # An id is the same on every machine, and two may start in the same second: neither tells folders apart.
+    folders = {id(result): folder for result, folder in stored.pairs if folder.parent.name == BLOCKS}
     grouped, replaced = group_into_sections(result for result, folder in stored.pairs if folder.parent.name == BLOCKS)
     return [_measurement(replace(section, named=stored.named), folders) for section in grouped], replaced
 
 
-def _measurement(section: Section, folders: Mapping[Key, Path]) -> Measurement:
+def _measurement(section: Section, folders: Mapping[int, Path]) -> Measurement:
     processes, left_out = [], []
     for result in section.results:
-        folder = folders[result.key]
+        folder = folders[id(result)]
         try:
             processes += [Process(result, rounds_of(folder))] if result.status is Status.OK else []
         except ValueError as error:
             left_out.append(f"{folder}: {error}.")
     example = section.results[0]
-    results_folder = folders[example.key].parent.parent
+    results_folder = folders[id(example)].parent.parent
     return Measurement(section, tuple(processes), tuple(left_out), find_trained(example.spec, results_folder))
 
 

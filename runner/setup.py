@@ -30,7 +30,7 @@ from workloads.records.build import OF_CUDNN, column_of
 from workloads.records.files import RESULT_FILE, sync
 from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
+from workloads.records.status import UNMEASURED, Status
 
 ELSEWHERE = "its trials run on GPUs of other machines"
 NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left has no code for
@@ -234,9 +234,11 @@ def count_attempts(folder: Path, kind: Kind = Kind.TRIAL) -> int:
 
 
 def find_last_aside(folder: Path, kind: Kind = Kind.TRIAL) -> tuple[Path, TrialResult] | None:
-    """Return the last attempt put aside that has a result: an interrupted run may have left no other."""
-    earlier = files.attempts_of(room_aside(folder, kind), folder.name)
-    return next(((path, result) for path in reversed(earlier) if (result := read_result(path / RESULT_FILE))), None)
+    """Return the last attempt put aside that measured something: an interrupted run may have left no other."""
+    for path in reversed(files.attempts_of(room_aside(folder, kind), folder.name)):
+        if (result := read_result(path / RESULT_FILE)) and result.status not in UNMEASURED:
+            return path, result
+    return None
 
 
 def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:

@@ -190,7 +190,7 @@ function showCharts(choice, cells) {
 function drawChart(quantity, lines, named) {
   const [width, height, left, bottom, top] = [420, 250, 58, 30, 10];
   const known = lines.slice(0, LINES).map((line) => line.filter((cell) => !isNaN(mean(cell, quantity.name))).sort((one, other) => one.batch - other.batch));
-  const every = known.flat(), sizes = [...new Set(every.map((cell) => Number(cell.batch)))].sort((one, other) => one - other);
+  const every = known.flat(), mixed = areMixed(every, quantity), sizes = [...new Set(every.map((cell) => Number(cell.batch)))].sort((one, other) => one - other);
   const most = Math.max(...every.map((cell) => cell[quantity.name][2] ?? cell[quantity.name][0]));
   const [first, last] = [Math.log(sizes[0]), Math.log(sizes.at(-1))];
   const x = (size) => left + 8 + ((width - left - 20) * (Math.log(size) - first)) / (last - first || 1);
@@ -206,12 +206,12 @@ function drawChart(quantity, lines, named) {
     for (const cell of line) {
       const [value, low, high] = cell[quantity.name];
       if (low != null) picture.append(draw("line", { x1: x(cell.batch), x2: x(cell.batch), y1: y(Math.max(low, 0)), y2: y(high), stroke: colour }));
-      const title = draw("title", {}, `${named(cell).join(", ")}: ${write(cell, quantity, quantity.unit)}${notesOf(cell, quantity)}`);
+      const title = draw("title", {}, `${named(cell).join(", ")}${mixed ? `, ${figureOf(cell, quantity)}` : ""}: ${write(cell, quantity, quantity.unit)}${notesOf(cell, quantity)}`);
       picture.append(draw("a", { href: `${cell.source.page}#trial-${cell.trials[0]}` }, draw("circle", { cx: x(cell.batch), cy: y(value), r: 3.5, fill: colour }, title)));
     }
   });
   const hidden = lines.length > LINES ? ` ${LINES} of ${lines.length} lines are drawn: choose fewer.` : "";
-  return make("figure", {}, picture, make("figcaption", {}, `${quantity.label}, ${quantity.unit}, against batch size.${every.length ? "" : " No value."}${hidden}`));
+  return make("figure", {}, picture, make("figcaption", {}, `${quantity.label}, ${quantity.unit}, against batch size${mixed ? `: ${[...new Set(every.map((cell) => figureOf(cell, quantity)))].join(" and ")}, which are different things` : ""}.${every.length ? "" : " No value."}${hidden}`));
 }
 
 function showTable(choice, cells, change) {

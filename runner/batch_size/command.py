@@ -83,9 +83,10 @@ def build_request(arguments: Sequence[str], project: Project) -> tuple[Request, 
     repeated = options.repeats is not None
     if not repeated and (options.then_train or options.target_accuracy is not None):
         options.repeats = FEWEST
-    asked = options.in_use, sizes, options.target_accuracy, options.then_train, options.global_batch
+    others = tuple(size for size in sizes if size != options.in_use)
+    asked = options.in_use, others, options.target_accuracy, options.then_train, options.global_batch
     question = Question(answers, *asked, window_s)
-    if question.sizes and not question.trains:
+    if sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
     if repeated and not question.trains:
         raise BadInput("--repeat: repeats of trainings; add --then-train or --target-accuracy, or leave it out")
@@ -106,8 +107,7 @@ def read_sizes(options: argparse.Namespace) -> tuple[int, ...]:
 
 def build_trainings(request: Request, question: Question) -> Study:
     """Return the study of the size in use and of the sizes of --batch-size. Raises BadInput."""
-    others = (size for size in question.sizes if size != question.in_use)
-    trainings = request.study.changed(batch_sizes=(question.in_use, *others))
+    trainings = request.study.changed(batch_sizes=(question.in_use, *question.sizes))
     data_sets.check_last_batch(trainings, request.dataset)
     return trainings
 

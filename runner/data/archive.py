@@ -52,7 +52,7 @@ class Archive:
     types: dict[SplitName, np.dtype[np.generic]]  # of the images
     shapes: dict[SplitName, tuple[int, int, int, int]]  # by split
     labels: dict[SplitName, Labels]
-    unread: tuple[str, ...]  # names of further arrays
+    notes: tuple[str, ...]  # what was not read
 
     def pieces(self, split: SplitName) -> Iterator[NDArray[Any]]:
         """Yield the images in their order, some at a time. Raises DataError."""
@@ -90,8 +90,8 @@ def read_archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
         state = _read_state(path)
         with zipfile.ZipFile(path) as file:
             arrays = {key: _member(path, file, key) for key in KEYS}
+            unread = tuple(key for name in file.namelist() if (key := name.removesuffix(".npy")) not in KEYS)
             labels = {split: _labels(path, file, f"y_{split}", *arrays[f"y_{split}"]) for split in SPLITS}
-            unread = tuple(name for member in file.namelist() if (name := member.removesuffix(".npy")) not in KEYS)
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a .npz file, or damaged"
         raise DataError(f"data set {path}: {reason}") from error
@@ -100,7 +100,8 @@ def read_archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
     for split, dtype in types.items():
         _check_type(path, f"x_{split}", arrays[f"x_{split}"][0], dtype, pixel_range)
     _check(path, shapes, labels)
-    return Archive(path, state, types, shapes, labels, unread)
+    notes = (f"not read: {own.shown(own.listed(unread))}",) if unread else ()
+    return Archive(path, state, types, shapes, labels, notes)
 
 
 @contextmanager
@@ -256,14 +257,10 @@ class ArchiveImages(OwnImages):
 
 
 def read_archived_images(name: str, path: Path, pixel_range: PixelRange | None = None) -> ArchiveImages:
-    """Return the images of an archive. The highest label gives the number of classes.
-
-    Raises DataError for a file with other contents.
-    """
+    """Return the images of an archive; its highest label gives the number of classes. Raises DataError."""
     file = read_archive(path, pixel_range)
     classes = int(file.labels["train"].max()) + 1
-    notes = (f"not read: {own.shown(own.listed(file.unread))}",) if file.unread else ()
-    return ArchiveImages(name, file.labels, classes, False, notes, file, pixel_range=pixel_range)
+    return ArchiveImages(name, file.labels, classes, False, file.notes, file, pixel_range=pixel_range)
 
 
 BITS = (1, 8, 10, 12, 14, 16)  # bits per value that devices write

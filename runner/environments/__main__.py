@@ -16,8 +16,7 @@ from runner.environments.definition import (
     read,
 )
 from runner.environments.venv import make_side_by_side, shorten_path
-from runner.machine import allotment
-from runner.machine.allotment import UnclearGpus
+from runner.machine.allotment import UnclearGpus, list_visible_gpus, refuse_divided
 from runner.machine.description import list_gpus
 from runner.project import Project
 
@@ -56,9 +55,11 @@ def main(arguments: list[str]) -> int:
 
 
 def find_kind() -> str:
-    """Return the kind of device whose environments are made without a name."""
+    """Return "cuda" if the user lets this process see a GPU that can be measured, else "cpu"."""
     try:
-        return allotment.find_kind(list_gpus())
+        first = list_visible_gpus(list_gpus()).gpus[:1]
+        refuse_divided(first)
+        return "cuda" if first else "cpu"
     except UnclearGpus as error:
         print(f"environments: {error}; making those for the CPU", file=sys.stderr)
         return "cpu"

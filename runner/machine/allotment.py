@@ -85,13 +85,6 @@ def refuse_divided(gpus: Iterable[Gpu]) -> None:
                           "(nvidia-smi -mig 0), name another GPU, or use --device cpu")  # fmt: skip
 
 
-def find_kind(every: Sequence[Gpu]) -> str:
-    """Return "cuda" if the user lets this process see a GPU that can be measured, else "cpu". Raises UnclearGpus."""
-    first = list_visible_gpus(every).gpus[:1]
-    refuse_divided(first)
-    return "cuda" if first else "cpu"
-
-
 def find_given_gpu() -> Gpu | None:
     """Return the first GPU that Slurm or Ray assigned to this process, or of the machine; None if there is none.
 

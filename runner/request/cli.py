@@ -166,7 +166,7 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     )
     asked = _of_series(asked, study, trained) if study.series else asked
     here = {} if asked.elsewhere else asked.parts
-    need_programs(project, {name: part.frameworks for name, part in here.items()}, isolation, results)
+    need_programs(project, {name: part.frameworks for name, part in here.items()}, isolation, results, pythons)
     _print_notes(asked)
     return asked
 

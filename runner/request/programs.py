@@ -6,6 +6,7 @@ import shlex
 import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from runner.environments.definition import read_profiles, read_program
 from runner.project import Project
@@ -13,9 +14,15 @@ from runner.request.parser import BadInput
 from workloads.records.build import Column, column_of
 
 
-def need_programs(project: Project, columns: Mapping[str, Collection[str]], isolation: str, results: Path) -> None:
+def need_programs(
+    project: Project,
+    columns: Mapping[str, Collection[str]],
+    isolation: str,
+    results: Path,
+    pythons: Mapping[str, Path] = MappingProxyType({}),
+) -> None:
     """Raises BadInput where a column's workers would not find such a program, or it would not find their files; an
-    image has none of them.
+    image has none of them. `pythons` are interpreters of the user's, by build.
 
     `columns` are by series; they are those of "" for a study without series.
     """
@@ -25,11 +32,12 @@ def need_programs(project: Project, columns: Mapping[str, Collection[str]], isol
         asks = f"--profile {profile}: {column.framework} needs the program {program}"
         if program and isolation == "docker":
             raise BadInput(f"{asks}, which its image does not have: use --isolation venv")
-        if program and (where := next((path for path in (results, project.environments) if _is_split(path)), None)):
-            raise BadInput(
-                f"{asks}, and {column.framework} gives it no path that a shell would split: {where}; name "
-                f"{'another --results' if where == results else 'a checkout elsewhere'}, or leave {profile} out"
-            )
+        places = {results: "name another --results", pythons.get(column.installed): "name another --python"}
+        if isolation == "venv" and column.installed not in pythons:
+            places[project.environments] = "use a checkout elsewhere"
+        if program and (where := next((path for path in places if path and _is_split(path)), None)):
+            faulty = f"{column.framework} starts it wrongly for a path with a space, quote or backslash"
+            raise BadInput(f"{asks}; {faulty}: {where}; {places[where]}, or leave {profile} out")
         if program and shutil.which(program) is None:
             lacking.setdefault(series, (profile, asks))
     if lacking:

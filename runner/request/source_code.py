@@ -17,8 +17,8 @@ from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.environments.interpreter import BadInterpreter, check
 from runner.launch import Local
-from runner.machine import allotment, description
-from runner.machine.allotment import UnclearGpus
+from runner.machine import description
+from runner.machine.allotment import UnclearGpus, list_visible_gpus
 from runner.machine.description import Gpu
 from runner.project import Project
 from runner.request import own_code
@@ -52,9 +52,9 @@ def _on_one_thread() -> Placement:
 
 
 def choose_device_kind(gpus: Sequence[Gpu]) -> str:
-    """Return the kind of environment that traces a model: "cpu" where no GPU is visible, or none that is accepted."""
+    """Return the kind of environment that traces a model: "cpu" where no visible GPU can be measured."""
     try:
-        return allotment.find_kind(gpus)
+        return "cuda" if any(not gpu.mig for gpu in list_visible_gpus(gpus).gpus) else "cpu"
     except UnclearGpus:  # a run says so when it chooses its device
         return "cpu"
 

@@ -121,7 +121,8 @@ print(
             "own_gradients": float(min(np.abs(each).max() for each in gradients.values())),
             "own_losses_fall": bool(losses[-4:].mean() < losses[:4].mean()),
             "memory": {"planned": use.planned, "before": use.before, "step_peak": use.step_peak, "peak": use.peak},
-            "missing": missing, "card": count_allocated(Card()),
+            "missing": missing,
+            "card": count_allocated(Card()),
             "parts_refused": parts_refused,
             "refused": [refused, plain.out_of_memory(ValueError("RESOURCE_EXHAUSTED"))],
         }

@@ -161,7 +161,8 @@ TABLE: list[tuple[str, str, Said, Shown]] = [
     # Environments, the doctor, and a build without code for a card.
     ("make bench", "", {}, "cuda"),
     ("import", "", {}, "cuda"),
-    *(("import", "", said, "cpu") for said in ({LIST: ""}, {LIST: "-1"}, {LIST: "MIG-1"}, {"NVML_MIG": "0"})),
+    ("import", "", {"NVML_MIG": "0"}, "cuda"),  # a run may name another card
+    *(("import", "", said, "cpu") for said in ({LIST: ""}, {LIST: "-1"}, {LIST: "MIG-1"})),
     *(("make bench", "", said, "cpu") for said in ({LIST: "-1"}, {LIST: "MIG-1"}, {"NVML_MIG": "0"}, {LIST: "0,0"})),
     ("doctor", "", {LIST: "2,4", **ORDER}, [2, 4]),
     ("doctor", "", {LIST: "-1", **ORDER}, "cpu"),

@@ -153,6 +153,7 @@ def test_an_export_to_mlflow_made_twice_changes_nothing_but_what_is_not_whole(
     assert set(last) == set(first) and set(last) - same == {torn.spec.id, changed.spec.id}
 
 
+@pytest.mark.slow
 def test_a_trial_that_two_nodes_began_in_the_same_second_is_two_runs(mlflow_store: MlflowStore, tmp_path: Path) -> None:
     for number, node in enumerate(("a", "b", "a")):
         result = trained(0)
@@ -162,7 +163,6 @@ def test_a_trial_that_two_nodes_began_in_the_same_second_is_two_runs(mlflow_stor
     assert len(mlflow_store.client.search_runs([experiment])) == 2
 
 
-@pytest.mark.slow
 def test_a_log_has_the_lines_of_mlperf_in_their_order(results: Path, tmp_path: Path) -> None:
     out = tmp_path / "logs"
     done = run("export", results, "--to", "mllog", "--out", out)

@@ -528,10 +528,12 @@ def test_with_retry_of_disturbed_trials_too_what_measured_nothing_takes_no_place
 def test_a_disturbed_attempt_of_an_interrupted_run_stays_where_the_next_run_measures_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    aside = tmp_path / "attempts" / f"{SPEC.id}-1"
-    aside.mkdir(parents=True)
-    write_json(aside / RESULT_FILE, disturbed_before().to_json())
-    (tmp_path / "trials" / SPEC.id).mkdir(parents=True)  # its second attempt, which was killed
+    failed = replace(disturbed_before(), status=Status.FAILED, reason="it fell")
+    for number, result in enumerate((disturbed_before(), failed), start=1):
+        aside = tmp_path / "attempts" / f"{SPEC.id}-{number}"
+        aside.mkdir(parents=True)
+        write_json(aside / RESULT_FILE, result.to_json())
+    (tmp_path / "trials" / SPEC.id).mkdir(parents=True)  # its third attempt, which was killed
     runs(monkeypatch, (Status.FAILED, "it fell"))
     opened, _ = session_of(tmp_path, [SPEC])
     assert opened.run(plan(SPEC)) == [disturbed_before()]

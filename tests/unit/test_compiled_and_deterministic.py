@@ -45,15 +45,24 @@ def test_a_compiler_that_is_missing_is_named_before_anything_starts(monkeypatch:
 
 
 @pytest.mark.parametrize("name", ["My Drive", "it's", "a\\b"])
-def test_a_folder_that_a_compiler_would_not_find_is_named_before_anything_starts(name: str, tmp_path: Path) -> None:
+def test_a_folder_that_a_compiler_would_not_find_is_named_before_anything_starts(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     results = tmp_path / name / "results"
     programs.need_programs(PROJECT, {"": ["pytorch", "tensorflow@compiled"]}, "venv", results)
     programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv", tmp_path / "Größe")
-    with pytest.raises(BadInput, match=r"no path that a shell would split: .*; name another --results, or leave"):
+    with pytest.raises(
+        BadInput, match=r"a path with a space, quote or backslash: .*; name another --results, or leave"
+    ):
         programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv", results)
     project = replace(PROJECT, environments=tmp_path / name / ".envs")
-    with pytest.raises(BadInput, match="; name a checkout elsewhere, or leave compiled out"):
+    with pytest.raises(BadInput, match="; use a checkout elsewhere, or leave compiled out"):
         programs.need_programs(project, {"": ["pytorch@compiled"]}, "venv", tmp_path)
+    built = {"pytorch": tmp_path / name / "bin" / "python"}
+    with pytest.raises(BadInput, match="; name another --python, or leave compiled out"):
+        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv", tmp_path, built)
+    programs.need_programs(project, {"": ["pytorch@compiled"]}, "venv", tmp_path, {"pytorch": tmp_path / "python"})
 
 
 def test_mxnet_says_why_it_has_no_such_profile_and_no_environment_is_outdated_by_it() -> None:

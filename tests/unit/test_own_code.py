@@ -16,6 +16,7 @@ from pictured import QUIET, a_folder
 
 from adapters.shared import function_of, make_checked, without_layers
 from runner.__main__ import main
+from runner.data.cache import CACHE_VARIABLE
 from runner.request import cli, own_data, parser
 from runner.request.own_code import NAMELESS, add_models, build_trial, need_asked, parse_models
 from runner.request.parser import BadInput
@@ -104,8 +105,9 @@ def test_a_file_names_its_trials_but_never_as_the_catalogue_does(name: str, work
 
 @pytest.mark.parametrize("published", [False, True])
 def test_own_code_gets_images_of_the_networks_size_as_it_enlarges_none(
-    published: bool, file: Path, tmp_path: Path
+    published: bool, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     photos = a_folder(tmp_path / "photos", size=lambda number: (5, 6))
     data = ("digits", "--fit", "stretch") if published else (photos,)
     words = ("--model", f"pytorch={file}:make_model", "--workload", "osu-cnn", "--results", tmp_path / "r", "--dataset")

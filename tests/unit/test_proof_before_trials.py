@@ -109,7 +109,11 @@ def test_a_wrong_import_stops_a_search_before_its_first_size(
 ) -> None:
     """Its steps have a limit of memory, which the proof has not."""
     limited = replace(wrong, placement=replace(wrong.placement, memory_limit_bytes=2**30))
-    request: Any = SimpleNamespace(project=PROJECT, results=tmp_path, study=SimpleNamespace(changed=lambda **_: None))
+    request: Any = SimpleNamespace(
+        project=PROJECT,
+        results=tmp_path,
+        study=SimpleNamespace(changed=lambda **_: SimpleNamespace(last_batch="keep", accumulate=1, devices=1)),
+    )
     request.frameworks, request.dataset = ("pytorch",), SimpleNamespace(train_count=64)
     steps = StepTrials(request, {"pytorch": limited}, {}, {}, {}, None)  # type: ignore[arg-type]
     monkeypatch.setattr(command, "replace", lambda request, **_: request)
