@@ -24,6 +24,7 @@ from runner.batch_size.command import explain_untrained, find_bound, list_found_
 from runner.batch_size.memory_limit import bound_request
 from runner.batch_size.noise import read_version
 from runner.batch_size.question import Question
+from runner.batch_size.steps import StepTrials
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from workloads.records.advice import passes
@@ -149,7 +150,7 @@ def test_a_training_that_failed_or_noise_that_nobody_measured_is_exit_code_1(
     for name in ("make_environments", "prove_searches", "print_forecast", "Search", "_search"):
         monkeypatch.setattr(command, name, lambda *_: {})
     monkeypatch.setattr(command, "build_plan", lambda *_: SimpleNamespace(trials=[]))
-    monkeypatch.setattr(command.StepTrials, "prepare", lambda *_: SimpleNamespace(specs={}))
+    monkeypatch.setattr(StepTrials, "prepare", lambda *_: SimpleNamespace(specs={}))
     for status, code in ((Status.OK, 0), (Status.FAILED, 1)):
         spec = make_spec(framework="numpy", batch_size=4)
         end = TrialResult(spec, status, None if code == 0 else "it fell", "2026-01-01T00:00:00+00:00", 1.0)
