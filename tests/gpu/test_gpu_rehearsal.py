@@ -50,7 +50,7 @@ def test_each_assumption_about_a_card_names_a_step_of_the_day_or_none() -> None:
     assert steps <= {*STEPS, "none"}, steps - set(STEPS)
     guide = (ROOT / "docs" / "guide" / "gpus.md").read_text(encoding="utf-8")
     named = next(line for line in guide.splitlines() if "tools.gpu_day" in line).split("tools.gpu_day ")[1]
-    assert set(named.split(" --out")[0].split()) <= set(STEPS) and "#what-is-assumed-and-what-was-seen" in guide
+    assert set(named.split(" --")[0].split()) <= set(STEPS) and "#what-is-assumed-and-what-was-seen" in guide
     said = (gpu_day.__doc__ or "").split("most important first:")[1].strip().rstrip(".").replace("\n", " ").split(", ")
     assert said == list(STEPS)
 
