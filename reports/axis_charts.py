@@ -32,10 +32,10 @@ def _of_axis(sections: Sequence[Section], axis: SectionAxis) -> list[Chart]:
     for varied in sorted(vary(sections, axis), key=lambda varied: varied.images):
         if not any(level.apart for level in varied.levels):  # lines of one framework would look alike
             groups.setdefault(varied.condition, []).append(varied)
-    endings = [f"-{place}" for place in range(1, len(groups) + 1)] if len(groups) > 1 else [""]
+    endings = [""] if len(groups) == 1 else [f"-{place}" for place in range(1, len(groups) + 1)]
     return [
         chart
-        for ending, group in zip(endings, groups.values(), strict=False)
+        for ending, group in zip(endings, groups.values(), strict=True)
         for quantity in axis.charted
         if (chart := _chart(axis, quantity, group, ending, sections))
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from workloads.setting_words import describe_model
 
@@ -112,7 +113,7 @@ class Report:
         """Sections of the chapters that have one."""
         return [chapter.section for chapter in self.chapters if chapter.section]
 
-    @property
+    @cached_property
     def leading(self) -> tuple[Chart, ...]:
         """Charts of the first screen: those across sections if they are about every measured cell, else none."""
         if self.summary.main is None or self.chapters[self.summary.main].kind:

@@ -192,7 +192,7 @@ class Session:
 
     @contextmanager
     def keep_disturbed(self, spec: TrialSpec) -> Iterator[None]:
-        """Guard the next attempts at a trial that was disturbed, or is now: if the last measures none, that stays."""
+        """Guard the next attempts at a trial: where the last measures nothing, a disturbed one from before stays."""
         first, folder = self.known.get(spec.id), self.folder(spec)
         kept = (find_next_aside(folder, self.kind), first) if first else find_last_aside(folder, self.kind)
         if kept and kept[1].status is Status.CONTENDED:

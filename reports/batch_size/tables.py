@@ -159,8 +159,9 @@ def at_target(accuracy: float) -> Callable[[Answers], TableCell]:
     """Return the column of the sizes that reach this accuracy soonest."""
 
     def found(each: Answers) -> TableCell:
-        known = each.target is not None and each.target.accuracy == accuracy
-        return _size(each.target.batch_size, each.target.reason) if each.target and known else TableCell(ABSENT)
+        if each.target is None or each.target.accuracy != accuracy:
+            return TableCell(ABSENT)
+        return _size(each.target.batch_size, each.target.reason)
 
     return found
 

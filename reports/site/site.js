@@ -211,7 +211,7 @@ function drawChart(quantity, lines, named) {
     }
   });
   const hidden = lines.length > LINES ? ` ${LINES} of ${lines.length} lines are drawn: choose fewer.` : "";
-  return make("figure", {}, picture, make("figcaption", {}, `${quantity.label}, ${quantity.unit}, against batch size${mixed ? `: ${[...new Set(every.map((cell) => figureOf(cell, quantity)))].join(" and ")}, which are different things` : ""}.${every.length ? "" : " No value."}${hidden}`));
+  return make("figure", {}, picture, make("figcaption", {}, `${quantity.label}, ${quantity.unit}, against batch size${mixed ? `: ${[...new Set(every.map((cell) => figureOf(cell, quantity)))].join(" and ")}, two different figures` : ""}.${every.length ? "" : " No value."}${hidden}`));
 }
 
 function showTable(choice, cells, change) {

@@ -32,10 +32,12 @@ def need_programs(
         asks = f"--profile {profile}: {column.framework} needs the program {program}"
         if program and isolation == "docker":
             raise BadInput(f"{asks}, which its image does not have: use --isolation venv")
-        places = {results: "name another --results", pythons.get(column.installed): "name another --python"}
-        if isolation == "venv" and column.installed not in pythons:
+        places = {results: "name another --results"}
+        if python := pythons.get(column.installed):
+            places[python] = "name another --python"
+        elif isolation == "venv":
             places[project.environments] = "use a checkout elsewhere"
-        if program and (where := next((path for path in places if path and _is_split(path)), None)):
+        if program and (where := next(filter(_is_split, places), None)):
             faulty = f"{column.framework} starts it wrongly for a path with a space, quote or backslash"
             raise BadInput(f"{asks}; {faulty}: {where}; {places[where]}, or leave {profile} out")
         if program and shutil.which(program) is None:
