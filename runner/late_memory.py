@@ -23,8 +23,7 @@ def waits_for_memory(result: TrialResult, folder: Path) -> bool:
         attempt = rebuild.read_attempt(folder)
     except ValueError:  # a trial stored before such files existed
         return False
-    computer = description.identify_computer().items()
-    return attempt.memory is None and all(attempt.machine.get(name, value) == value for name, value in computer)
+    return attempt.memory is None and description.is_of_this_computer(attempt.machine)
 
 
 def add_account(result: TrialResult, folder: Path, account: MemoryAccount) -> tuple[TrialResult, rebuild.Attempt]:

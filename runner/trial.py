@@ -24,7 +24,7 @@ from workloads.records.events import Evaluation, Event, add_evaluations
 from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import ON_DEMAND, ROOMS, Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
+from workloads.records.status import COMPLETED, Status
 from workloads.records.stored_events import read_events
 
 
@@ -79,7 +79,6 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-FITS = (Status.OK, Status.DIVERGED, Status.CONTENDED, Status.UNVERIFIED)  # it came to its end
 Way = tuple[str, str]  # everything that decides which sizes fit: TrialSpec.memory_id, the allocator's policy
 
 
@@ -99,7 +98,7 @@ class TooLarge:
             smallest = self.ran_out.setdefault(way, result)
             if size < smallest.spec.cell.batch_size:
                 self.ran_out[way] = result
-        elif result.status in FITS:
+        elif result.status in COMPLETED:
             self.fits[way] = max(size, self.fits.get(way, 0))
 
     def reason(self, spec: TrialSpec) -> str | None:

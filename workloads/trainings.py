@@ -150,11 +150,12 @@ def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
 
 
 def group_alike(results: Iterable[TrialResult]) -> list[list[TrialResult]]:
-    """Group the trials that differ in nothing but batch size and repeat."""
+    """Group the trials that differ in nothing but batch size and repeat: they are of one processor, too."""
     groups: dict[object, list[TrialResult]] = {}
     for result in results:
+        computer = result.machine.get("cpu_model"), str(result.machine.get("cpu_flags"))
         alike = result.spec.cell.framework, *result.spec.setting[1:], result.spec.draw.first_seed  # all but the cell
-        groups.setdefault(alike, []).append(result)
+        groups.setdefault((*alike, *computer), []).append(result)
     return list(groups.values())
 
 

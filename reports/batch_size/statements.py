@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workloads.records.batch_answers import BatchAnswers, Holds, Trained
+from workloads.records.advice import PASSED, find_judged
+from workloads.records.batch_answers import Answers, BatchAnswers, Holds, Trained
+from workloads.records.status import Status
 from workloads.trainings import LEAST_SPEED_UP, TOLERATED_LOSS
 
 from ..condition_text import ABSENT
 from ..frameworks import FrameworkNames, order_frameworks
-from ..sentences import say
+from ..sentences import say, status_words
 from . import tables
 
 CERTAIN_FIRST = (Holds.HOLDS, Holds.DOES_NOT, Holds.UNCERTAIN)
@@ -37,9 +39,22 @@ def _list_sizes(answers: BatchAnswers, named: FrameworkNames) -> Iterator[str]:
         *((question, None, column) for question, column in tables.SIZES.items()),
         *(("target", target, column) for target, column in of_targets),
     ):
-        cells = {named(each.framework): column(each).text for each in answers.frameworks}
-        if known := {name: text for name, text in cells.items() if text != ABSENT}:
+        known: dict[str, tuple[str, str | None]] = {}
+        for each in answers.frameworks:
+            cell, doubt = column(each), _find_doubt(each, question)
+            if cell.text not in (ABSENT, Status.UNVERIFIED):
+                known[named(each.framework)] = cell.text, doubt
+        if known:
             yield say("batch_size.sizes", question=question, sizes=known, target=target)
+
+
+def _find_doubt(each: Answers, question: str) -> str | None:
+    """Return how the ordinary trial of a found size ended if not well, else what the search left open."""
+    found = {"largest": each.largest, "energy": each.least_energy, "target": each.target}.get(question)
+    if found is None:
+        return None
+    trial = None if question == "target" else find_judged(each, found.batch_size)
+    return found.reason if trial is None or trial.status in PASSED else status_words(trial.status)
 
 
 def _group_trainings(answers: BatchAnswers) -> dict[str, dict[str, list[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,8 +15,9 @@ from runner.batch_size.question import Question
 from runner.environments import definition
 from runner.request.cli import Request
 from runner.trial import format_now
+from workloads import trainings
 from workloads.records import files, network, validation
-from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers
+from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Target, Trained
 from workloads.setting_words import OWN_CODE
 
 ASIDE = "batch-size-{number}.json"  # answers to another question
@@ -63,7 +65,11 @@ class AnswersFile:
             known = Answers(framework, devices=known.devices)
         for name in known_now.keys() & {*BY_SIZE}:
             by_size = {each.batch_size: each for each in (*getattr(known, name), *known_now[name])}
+            if name == "trained":  # the trials of more repeats are still in the folder
+                by_size |= {each.batch_size: each for each in known.trained if is_fuller(each, by_size)}
             known_now[name] = tuple(by_size[size] for size in sorted(by_size))
+        if known.target and (target := known_now.get("target")) and target.accuracy == known.target.accuracy:
+            known_now["target"] = add_reached(known.target, target)
         self.answers[framework] = replace(known, version=version or known.version, **known_now)
         if self.aside:
             kept = files.set_aside(self.path, ASIDE)
@@ -71,6 +77,17 @@ class AnswersFile:
             self.aside = ""
         frameworks = tuple(self.answers.values())
         files.write_json(self.path, asdict(BatchAnswers(SCHEMA_VERSION, self.conditions, self.in_use, frameworks)))
+
+
+def is_fuller(before: Trained, by_size: Mapping[int, Trained]) -> bool:
+    """True if the earlier answer on a batch size has more repeats than the one now."""
+    return before.repeats > by_size[before.batch_size].repeats
+
+
+def add_reached(before: Target, now: Target) -> Target:
+    """Return the answer over the trainings of both; a training of both is that of now."""
+    reached = {(each.batch_size, each.repeat): each for each in (*before.reached, *now.reached)}
+    return trainings.answer([*reached.values()], now.accuracy)
 
 
 def collect_conditions(request: Request, question: Question, bound: Bound) -> dict[str, Any]:
@@ -91,7 +108,6 @@ def collect_conditions(request: Request, question: Question, bound: Bound) -> di
         "seed": study.seed,
         "window_s": question.window_s,
         "isolation": request.isolation,
-        "limit": bound.limit,
-        "limit_bytes": bound.limit_bytes,
+        **({"limit": bound.limit, "limit_bytes": bound.limit_bytes} if bound.limit_bytes else {}),
         "labels": {name: definition.read_label(request.project, name) for name in request.frameworks},
     }

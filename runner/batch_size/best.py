@@ -30,7 +30,7 @@ FEWEST = 3  # blocks before the intervals are first checked
 LIMIT = 12  # blocks
 HOPELESS = 0.04  # stop if even LIMIT blocks would leave intervals wider than plus or minus this share
 FAILURES = 2  # blocks without a figure after which a size is left out
-STORED = {Verdict.WITHIN: SizeVerdict.WITHIN, Verdict.WORSE: SizeVerdict.WORSE}  # all else is uncertain
+VERDICTS = {Verdict.WITHIN: SizeVerdict.WITHIN, Verdict.WORSE: SizeVerdict.WORSE}  # all else is uncertain
 
 Measure = Callable[[int], float | None]  # batch size -> its figure from one new trial; None if the trial gives none
 Block = Mapping[int, float]  # batch size -> logarithm of the figure; higher is better
@@ -270,4 +270,4 @@ def _compared(size: int, others: Collection[int], blocks: Sequence[Block]) -> Ra
     low = math.exp(min(mean_interval(each)[1] for each in differences))
     high = math.exp(min(estimate_mean(each).upper_end(len(differences)) for each in differences))
     verdict = decide(low, high, margin=(1 - TOLERATED, math.inf))
-    return Ratio(size, STORED.get(verdict, SizeVerdict.UNCERTAIN), ratio, low, high, pairs)
+    return Ratio(size, VERDICTS.get(verdict, SizeVerdict.UNCERTAIN), ratio, low, high, pairs)

@@ -10,14 +10,14 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
+from runner.batch_size.best import VERDICTS
 from workloads.records.batch_answers import LargestSpeed, Ratio, SizeVerdict
-from workloads.statistics import Verdict, decide, ratio_interval
+from workloads.statistics import decide, ratio_interval
 
 FALLEN = 0.2  # of the best speed: a larger loss is a warning
 CLOSE = 0.1  # of the best speed: single figures no farther below it are not compared in pairs
 PAIRS, FEWEST = 4, 3  # pairs that are tried, and that an interval needs
 SMALLER = (2, 4, 16)  # the answer is divided by these, unless a size from a quarter of that up to it was measured
-VERDICTS = {Verdict.WORSE: SizeVerdict.WORSE, Verdict.WITHIN: SizeVerdict.WITHIN}
 
 Measure = Callable[[int], float | None]  # batch size -> images/s of one new trial; None if the trial gives none
 

@@ -12,8 +12,7 @@ from rich.console import Console
 from runner import show
 from runner.batch_size.answers_file import AnswersFile
 from runner.batch_size.judged import judge_sizes, list_not_recommended
-from runner.batch_size.largest import Bound
-from runner.batch_size.memory_limit import bound_request, find_limit
+from runner.batch_size.memory_limit import bound_request
 from runner.batch_size.noise import measure_noise, read_version
 from runner.batch_size.question import (
     ANSWERS,
@@ -24,12 +23,14 @@ from runner.batch_size.question import (
     NOISE_SCALE,
     Question,
     SearchDisplay,
+    find_bound,
     forecast_answers,
     print_forecast,
     refuse_devices,
 )
 from runner.batch_size.searches import Search, count_largest
 from runner.batch_size.steps import StepTrials
+from runner.machine.description import is_of_this_computer
 from runner.project import RESULTS, Project
 from runner.proof import prove_searches
 from runner.request import cli, data_sets, inputs, own_data
@@ -38,13 +39,13 @@ from runner.request.parser import BadInput, Parser, add_axes, add_shared, need_k
 from runner.request.plan import build_plan
 from runner.setup import collect_installations, make_environments
 from workloads.records.advice import choose_batch_size
-from workloads.records.batch_answers import Answers, MicroBatches
+from workloads.records.batch_answers import Answers
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult, refuse_target
 from workloads.records.status import HARMLESS
-from workloads.schedules import divide_batch
 from workloads.study import Study, StudyError
 from workloads.trainings import FEWEST, target, trained
+from workloads.words import format_count
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work, with which others are compared
@@ -145,17 +146,9 @@ def build_parser() -> Parser:
     return parser
 
 
-def find_bound(request: Request) -> Bound:
-    """Return the memory limit that searches are bound by. Raises BadInput."""
-    try:
-        return Bound(*find_limit(request))
-    except LookupError as error:
-        raise BadInput(f"{error}: what fits is unknown; name another --device") from error
-
-
 def print_plan(request: Request, question: Question, console: Console) -> None:
     """Print what a run would try; nothing is started. Raises BadInput."""
-    bound = find_bound(request)
+    bound = find_bound(request, question)
     request = own_data.prepare_images(request, console)
     print_forecast(request, question, forecast_answers(request, question, bound), console)
 
@@ -165,7 +158,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
 
     It is 1 where a search had no answer or a training went wrong. `train` runs the trials of a study.
     """
-    bound = find_bound(request)
+    bound = find_bound(request, question)
     request = own_data.prepare_images(request, console)
     trainings = build_trainings(request, question)
     inputs.compute_rates(trainings, request.dataset.train_count)  # refused before the searches, not after them
@@ -207,10 +200,8 @@ def _search(search: Search, question: Question, file: AnswersFile, display: Sear
         file.store(framework, **answer, memory=search.memory(), version=search.version)
     if LARGEST in question.searches:
         file.store(framework, largest=search.compare_largest(), memory=search.memory())
-    fitting = search.fitting
-    if question.global_batch is not None and fitting is not None and fitting.batch_size:
-        parts, batch_size = divide_batch(question.global_batch, fitting.batch_size)
-        file.store(framework, split=MicroBatches(question.global_batch, parts, batch_size))
+    if question.global_batch is not None:
+        file.store(framework, split=search.split(question.global_batch))
 
 
 def _train(
@@ -239,8 +230,12 @@ def _train(
     asked = request if question.trains else bound_request(request, file.bound.limit, file.bound.limit_bytes)
     study = request.study.changed(batch_sizes=sizes, repeats=repeats)
     results = [each for each in train(replace(asked, study=study), console, cells) if _is_plain(each)]
+    here = [result for result in results if is_of_this_computer(result.machine)]
+    if elsewhere := len(results) - len(here):
+        trainings = format_count(elsewhere, "training")
+        console.print(f"{trainings} ran on another computer: not counted; train again here with another --results")
     for framework in request.frameworks:
-        chosen = [result for result in results if result.spec.cell.framework == framework]
+        chosen = [result for result in here if result.spec.cell.framework == framework]
         file.store(framework, judged=tuple(judge_sizes(chosen, found[framework])))
         for line in list_not_recommended(file.answers[framework]):
             console.print(line)

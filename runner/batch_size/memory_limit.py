@@ -26,12 +26,11 @@ from workloads.records.files import EVENTS_FILE, SAMPLES_FILE, write_json
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.samples import read_samples
-from workloads.records.status import Status
+from workloads.records.status import COMPLETED, Status
 from workloads.records.stored_events import read_events
 
 RESERVE = 0.15  # of what is available: for the system, the runner, and for lifting the limit
-MEASURED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # the trial came to its end
-ANSWERS = (*MEASURED, Status.OUT_OF_MEMORY)  # statuses that tell if it fits
+ANSWERS = (*COMPLETED, Status.OUT_OF_MEMORY)  # statuses that tell if it fits
 # Sizes of the counting process, which ends where memory does. All together cost about twice the last.
 COUNTED = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
 GPU_COLUMNS = ("process_memory_bytes", "device_memory_bytes")  # the first of these that the driver gave
@@ -91,7 +90,7 @@ def compute_host_limit_bytes(results: Path, stored: bool = True) -> int:
 def build_tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tried:
     """Return what a trial of steps only, run in `folder`, says about memory."""
     fit = {Status.OUT_OF_MEMORY: Fit.TOO_LARGE}.get(result.status, Fit.UNKNOWN)
-    fit = Fit.FITS if result.status in MEASURED else fit
+    fit = Fit.FITS if result.status in COMPLETED else fit
     name = str(folder.relative_to(results.resolve()))
     reason = result.reason if fit is Fit.UNKNOWN else None
     return Tried(result.spec.cell.batch_size, fit, name, find_peak_bytes(result, folder, limit), reason=reason)

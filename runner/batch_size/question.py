@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from runner.batch_size.largest import Bound
+from runner.batch_size.memory_limit import find_limit
 from runner.batch_size.noise import PROBES
 from runner.batch_size.searches import MOST, count_largest
 from runner.estimate import estimate_s
@@ -73,6 +74,16 @@ class Expected:
     most: int
     seconds: float  # of the usual number of trials
     how: str
+
+
+def find_bound(request: Request, question: Question) -> Bound:
+    """Return the memory limit that searches are bound by. Raises BadInput where what fits is asked and unknown."""
+    try:
+        return Bound(*find_limit(request))
+    except LookupError as error:
+        if LARGEST in question.searches:
+            raise BadInput(f"{error}: what fits is unknown; name another --device") from error
+        return Bound(Limit.GPU, 0)
 
 
 def refuse_devices(request: Request, question: Question) -> None:

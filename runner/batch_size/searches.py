@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -12,18 +12,19 @@ from rich.console import Console
 from runner.batch_size.best import Disturbed, find_best_size
 from runner.batch_size.cliffs import compare_speed
 from runner.batch_size.largest import Bound, list_sizes_around
-from runner.batch_size.memory_limit import MEASURED, attempts, find_peak_bytes, largest_of
+from runner.batch_size.memory_limit import attempts, find_peak_bytes, largest_of
 from runner.batch_size.steps import StepTrials
 from runner.launch import Unavailable
 from runner.progress import Advice, list_reason
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from workloads.records import figures
-from workloads.records.batch_answers import LIMIT_NAMES, Best, Largest, SizePoint
+from workloads.records.batch_answers import LIMIT_NAMES, Best, Fit, Largest, MicroBatches, SizePoint
 from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
+from workloads.records.status import COMPLETED, Status
+from workloads.schedules import divide_batch
 from workloads.trainings import ENERGIES
 from workloads.words import format_count
 
@@ -58,14 +59,18 @@ class Search:
     def show(self, result: TrialResult, folder: Path) -> None:
         """Print a trial and note its figures.
 
-        A trial with the limit lifted says nothing about speed or memory under the limit.
+        One with the limit lifted, or with updates in parts, says nothing about speed or memory of a batch.
         """
         self.tried()
-        if result.spec.placement != self.steps.specs[self.framework].placement:
+        plain, parts = self.steps.specs[self.framework], result.spec.task.accumulate
+        if result.spec.placement != plain.placement:
             self.console.print(format_line(result, None, "with the limit lifted"))
             return
+        if parts != plain.task.accumulate:
+            self.console.print(format_line(result, None, f"in {parts:,} parts"))
+            return
         self.results.append(result)
-        peak = find_peak_bytes(result, folder, self.bound.limit) if result.status in MEASURED else None
+        peak = find_peak_bytes(result, folder, self.bound.limit) if result.status in COMPLETED else None
         if peak is not None:
             self.peaks.setdefault(result.spec.cell.batch_size, []).append(peak)
         self.console.print(format_line(result, peak))
@@ -119,6 +124,24 @@ class Search:
         self.console.print(f"{self.framework}: {size:,}: {speed.words if speed else reason}", style=style)
         return self.fitting
 
+    def split(self, global_batch: int) -> MicroBatches | None:
+        """Return the fewest parts in which an update of this many images fits; None if that is unknown.
+
+        Parts take more memory than one batch of their size, because their gradients are kept: so they are tried.
+        """
+        largest = self.fitting.batch_size if self.fitting else None
+        while largest:
+            parts, size = divide_batch(global_batch, largest)
+            if parts == 1:
+                return MicroBatches(global_batch, parts, size)
+            attempt, _ = attempts(self.steps.accumulating(parts), self.framework, self.bound)
+            tried = attempt(size)
+            if tried.fit is Fit.FITS:
+                return MicroBatches(global_batch, parts, size)
+            self.console.print(f"{self.framework}: {global_batch:,} images in {parts:,} parts: {tried.fit}")
+            largest = size - 1 if tried.fit is Fit.TOO_LARGE else None
+        return None
+
     def memory(self) -> tuple[SizePoint, ...]:
         """Return the peak bytes of what the limit counts, by batch size: the highest of all trials that ended."""
         return tuple(SizePoint(size, max(peaks), None, None, len(peaks)) for size, peaks in sorted(self.peaks.items()))
@@ -139,7 +162,7 @@ class Search:
         if specs == ENERGIES:
             if not self.results:
                 self.trial(FIRST)
-            first = next((each for each in self.results if each.status is Status.OK), None)
+            first = next((each for each in self.results if each.status in COMPLETED), None)
             if first is not None and first.first_known(*ENERGIES) is None:
                 return Best(None, explain_no_counter(first))
         most = min(MOST, count_largest(self.steps.request))
@@ -147,9 +170,22 @@ class Search:
             most = min(most, self.fitting.batch_size)
         answer = find_best_size(self._measure_by(*specs), most, better=better)
         if answer.batch_size is not None:
-            return answer
+            unknown = ", ".join(self._list_without_figure(answer))
+            reasons = [answer.reason, f"no figure at {unknown}" if unknown else None]
+            return replace(answer, reason="; ".join(filter(None, reasons)) or None)
         last = self.results[-1]
-        return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
+        reason = explain_no_counter(last) if last.reason is None and specs == ENERGIES else last.reason
+        return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {reason}")
+
+    def _list_without_figure(self, answer: Best) -> Iterator[str]:
+        """Yield each tried size that gave no figure, with its status: larger than memory and disturbed are said
+        elsewhere.
+        """
+        known = {point.batch_size for point in answer.points}
+        last = {result.spec.cell.batch_size: result.status for result in self.results}
+        for size, status in sorted(last.items()):
+            if size not in known and status not in (Status.OUT_OF_MEMORY, Status.CONTENDED):
+                yield f"{size:,} ({status.replace('_', ' ')})"
 
     def _measure_speed(self, batch_size: int) -> float | None:
         """Return the images/s of one more trial; None if it has none."""

@@ -65,6 +65,12 @@ class StepTrials:
         }
         return replace(self, specs=specs)
 
+    def accumulating(self, parts: int) -> StepTrials:
+        """Return the same trials with updates of this many batches."""
+        specs = {name: replace(spec, task=replace(spec.task, accumulate=parts)) for name, spec in self.specs.items()}
+        request = replace(self.request, study=self.request.study.changed(accumulate=parts))
+        return replace(self, request=request, specs=specs)
+
     def spec(self, framework: str, batch_size: int) -> TrialSpec:
         """Return the trial of this batch size, whose learning rates are written if steps differ in theirs.
 
@@ -110,9 +116,13 @@ class StepTrials:
         return result, folder
 
     def stored(self, spec: TrialSpec) -> list[tuple[TrialResult, Path]]:
-        """Return all attempts that have a result, in their order."""
+        """Return all attempts of this computer that have a result, in their order. An id does not name the computer."""
         results = ((self._result(folder, spec), folder) for folder in self.attempts(spec))
-        return [(result, folder) for result, folder in results if result and result.spec.id == spec.id]
+        return [
+            (result, folder)
+            for result, folder in results
+            if result and result.spec.id == spec.id and description.is_of_this_computer(result.machine)
+        ]
 
     def _result(self, folder: Path, spec: TrialSpec) -> TrialResult | None:
         """Return the attempt's result, rebuilt from its files if it ended without one; None if it was interrupted."""

@@ -52,15 +52,13 @@ from workloads.records.check_name import JUDGE, LATE_NAMES, NO_LONGER_MADE, Chec
 from workloads.records.evidence import PROBE_STEPS, Evidence
 from workloads.records.job import ROOMS, Installation, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
-from workloads.records.status import Status
+from workloads.records.status import COMPLETED, Status
 from workloads.spec import Workload
 from workloads.weights import DISTURBANCES
 
 REFEREE = "numpy"
 REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above this, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
-
-JUDGED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)
 
 
 class Gate:
@@ -253,7 +251,7 @@ class Gate:
 
     def _can_be_judged(self, trial: TrialResult) -> bool:
         """True if the trial's status can be judged and its workload still exists."""
-        return trial.status in JUDGED and find_trained(trial.spec, self.results) is not None
+        return trial.status in COMPLETED and find_trained(trial.spec, self.results) is not None
 
     def _workload(self, spec: TrialSpec) -> Workload:
         """Return the workload of a trial that can be judged."""

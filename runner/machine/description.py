@@ -163,6 +163,11 @@ def identify_computer() -> dict[str, Any]:
     return {"cpu_model": read_cpu_model(), "cpu_flags": read_cpu_flags()}
 
 
+def is_of_this_computer(machine: Mapping[str, Any]) -> bool:
+    """True if a stored trial's description names this computer. What it lacks does not count."""
+    return all(machine.get(name, value) == value for name, value in identify_computer().items())
+
+
 def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:
     """Return the conditions to record with every number; null if this machine does not report one."""
     return {

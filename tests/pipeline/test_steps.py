@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from runner.request import cli, inputs, own_data, parser
 from runner.setup import collect_installations, make_environments
 from workloads.records.batch_answers import Fit, Limit
 from workloads.records.events import Event
-from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, RESULT_FILE
+from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, RESULT_FILE, write_json
 from workloads.records.job import RATES, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -81,6 +82,14 @@ def test_a_second_run_measures_nothing_that_is_finished_and_loses_no_attempt(tmp
     third = again.run("numpy", 8, ANSWERS)
     assert third[1].name == f"{first[0].spec.id}-4", "the interrupted one stays where it is"
     assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_an_attempt_of_another_computer_answers_nothing_here(tmp_path: Path) -> None:
+    trials = step_trials(tmp_path, "--memory-limit", 900)
+    first, folder = trials.run("numpy", 8, ANSWERS)
+    elsewhere = replace(first, machine=first.machine | {"cpu_model": "another processor"})
+    write_json(folder / RESULT_FILE, elsewhere.to_json())
+    assert step_trials(tmp_path, "--memory-limit", 900).run("numpy", 8, ANSWERS)[1] != folder
 
 
 @pytest.mark.parametrize("limit_mib", [93])

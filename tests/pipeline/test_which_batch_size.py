@@ -17,6 +17,7 @@ from reports.batch_size import answers, recommendation
 from runner.__main__ import train_cells
 from runner.batch_size import command
 from runner.batch_size.answers_file import AnswersFile
+from runner.batch_size.question import find_bound
 from workloads.records.advice import PASSED, choose_batch_size, passes
 from workloads.records.batch_answers import Best, SizePoint
 from workloads.records.check_name import CheckName
@@ -150,7 +151,7 @@ class Adapter(adapter.Adapter):
     words = (*REFEREE[2:], "--framework", "numpy", "idle", "--adapters", adapters, "--answer", "fastest")
     request, question = command.build_request([*map(str, words), "--results", str(results)], PROJECT)
     printed = io.StringIO()
-    file = AnswersFile(request, question, command.find_bound(request), Console(file=printed, width=300))
+    file = AnswersFile(request, question, find_bound(request, question), Console(file=printed, width=300))
     for name, speed in (("idle", 5e6), ("numpy", 5e3)):
         file.store(name, fastest=Best(32, None, (SizePoint(32, speed, None, None, 3),), trials=9))
     command._train(request, question, train_cells, file, Console(file=printed, width=300))

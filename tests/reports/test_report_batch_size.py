@@ -23,6 +23,7 @@ from workloads.records.batch_answers import (
     Caution,
     Fit,
     Holds,
+    Judged,
     Largest,
     LargestSpeed,
     Limit,
@@ -157,6 +158,9 @@ def test_a_batch_beyond_the_noise_scale_or_memory_is_not_advised() -> None:
     assert choose_batch_size(answers("pytorch", 1024, 3000, scale=2000)) == 1024
     unknown = replace(beyond, noise=Noise((NoisePoint(0, -1.0, 5.0, None, None, None, 640.0, 20, 32, 640),)))
     assert choose_batch_size(unknown) == 1024
+    assert beyond.noise
+    diverged = replace(beyond, noise=replace(beyond.noise, reason="training diverged: gradients are not numbers"))
+    assert choose_batch_size(diverged) == 1024, "the points are of its beginning alone"
     limited = replace(answers("pytorch", 1024, 3000, scale=9000), largest=replace(ALL[0].largest, batch_size=300))  # type: ignore[type-var]  # fmt: skip
     assert choose_batch_size(limited) == 256
 
@@ -326,6 +330,26 @@ def test_sizes_for_two_targets_are_two_columns_and_two_sentences_each_with_its_o
         (
             {"largest": None, "noise": None, "target": Target(0.6, 128, None)},
             "Batch size that reaches 60 % soonest: TensorFlow 128, PyTorch 128, MXNet 128",
+        ),
+        (
+            {
+                "largest": None,
+                "noise": None,
+                "target": Target(0.6, 64, "by its mean; not significantly different: 128"),
+            },
+            "TensorFlow 64 (by its mean; not significantly different: 128), PyTorch 64 (",
+        ),
+        (
+            {"noise": None, "judged": (Judged(2311, Status.OUT_OF_MEMORY, "no memory", "trials/a"),)},
+            "Largest batch size that fits: TensorFlow 2,311 (out of memory), PyTorch 2,311 (out of memory)",
+        ),
+        (
+            {
+                "noise": None,
+                "judged": (Judged(2311, Status.UNVERIFIED, "differs", "trials/a"),),
+                "target": Target(0.6, 1, None),
+            },
+            "Batch size that reaches 60 % soonest: TensorFlow 1",
         ),
     ],
 )

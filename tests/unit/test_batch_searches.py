@@ -20,7 +20,7 @@ from runner.batch_size.searches import MOST, Search
 from runner.batch_size.steps import StepTrials
 from runner.launch import Unavailable
 from runner.request.parser import RETRIES
-from workloads.records.batch_answers import Largest, Limit
+from workloads.records.batch_answers import Largest, Limit, MicroBatches
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -39,13 +39,20 @@ class MadeUp:
     show: Callable[[TrialResult, Path], None] = lambda *_: None
     devices: int = 1
     specs: dict[str, Any] = field(default_factory=lambda: {"numpy": make_spec()})
+    fits_in_parts: int = MOST
+    parts: int = 1
     launchers: dict[str, Any] = field(default_factory=lambda: {"numpy": object()})
 
     @property
     def request(self) -> Any:
         return SimpleNamespace(
-            dataset=SimpleNamespace(train_count=IMAGES), placement=SimpleNamespace(devices=self.devices)
+            dataset=SimpleNamespace(train_count=IMAGES),
+            placement=SimpleNamespace(devices=self.devices),
+            results=Path(),
         )
+
+    def accumulating(self, parts: int) -> MadeUp:
+        return replace(self, parts=parts)
 
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
         self.sizes.append(batch_size)
@@ -55,9 +62,14 @@ class MadeUp:
         if batch_size in self.contended:
             self.contended.remove(batch_size)
             status, reason = Status.CONTENDED, "others took 40 % of the cores"
+        if self.parts > 1:
+            spec = replace(spec, task=replace(spec.task, accumulate=self.parts))
+            status, reason = (
+                (status, reason) if batch_size <= self.fits_in_parts else (Status.OUT_OF_MEMORY, "no memory")
+            )
         result = TrialResult(spec, status, reason, "2026-01-01T00:00:00+00:00", 1.0, figures=known)
         self.show(result, Path())
-        return result, Path()
+        return result, Path().resolve()
 
 
 def search(figures: Callable[[int], dict[str, float] | None]) -> tuple[Search, MadeUp, io.StringIO]:
@@ -91,9 +103,11 @@ def test_nothing_beyond_what_fits_is_tried_for_speed(largest: int | None, most: 
 
 
 def test_sizes_that_crash_do_not_end_the_search_and_where_all_do_there_is_a_reason() -> None:
-    asked, _, shown = search(lambda size: None if size > 128 else saturating(size))
-    assert asked.fastest().batch_size == 32
-    assert "failed" in shown.getvalue()
+    asked, trials, shown = search(lambda size: None if size > 128 else saturating(size))
+    answer = asked.fastest()
+    assert answer.batch_size == 32 and "failed" in shown.getvalue()
+    unknown = ", ".join(f"{size:,} (failed)" for size in sorted({*trials.sizes}) if size > 128)
+    assert answer.reason == f"no figure at {unknown}", "no size is called the fastest of those that have no figure"
     asked, _, _ = search(lambda _: None)
     answer = asked.fastest()
     assert answer.batch_size is None and answer.reason and "SIGSEGV" in answer.reason
@@ -150,6 +164,25 @@ def test_without_a_counter_least_energy_is_unknown_after_one_trial_and_says_why(
     answer = asked.least_energy()
     assert answer.batch_size is None and answer.reason and "energy" in answer.reason
     assert len(trials.sizes) == 1
+
+
+def test_without_a_counter_a_disturbed_first_trial_ends_the_search_as_well() -> None:
+    trials = MadeUp(saturating, contended=[32])
+    answer = Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).least_energy()
+    assert (answer.batch_size, answer.reason, trials.sizes) == (None, "no energy counter on this device", [32])
+
+
+def test_an_update_in_parts_is_tried_for_its_gradients_take_memory() -> None:
+    """A plain batch of 48 images fits, one of 40 in parts."""
+    asked, trials, shown = search(saturating)
+    asked.fitting = fits(48)
+    assert asked.split(48) == MicroBatches(48, 1, 48) and trials.sizes == []
+    steps = cast(MadeUp, asked.steps)
+    steps.fits_in_parts = 40
+    assert asked.split(256) == MicroBatches(256, 7, 37) and trials.sizes == [43, 37]
+    assert "in 6 parts" in shown.getvalue() and asked.results == [] and asked.memory() == ()
+    steps.fits_in_parts = 0
+    assert asked.split(256) is None and trials.sizes[-1] == 1
 
 
 def test_memory_is_the_highest_peak_of_the_trials_of_each_size() -> None:

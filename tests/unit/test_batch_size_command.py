@@ -20,11 +20,12 @@ from rich.console import Console
 from reports.batch_size import answers as page
 from runner.batch_size import command
 from runner.batch_size.answers_file import AnswersFile
-from runner.batch_size.command import explain_untrained, find_bound, list_found_sizes
+from runner.batch_size.command import explain_untrained, list_found_sizes
 from runner.batch_size.memory_limit import bound_request
 from runner.batch_size.noise import read_version
-from runner.batch_size.question import Question
+from runner.batch_size.question import Question, find_bound
 from runner.batch_size.steps import StepTrials
+from runner.machine.description import Gpu
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from workloads.records.advice import passes
@@ -33,16 +34,19 @@ from workloads.records.batch_answers import (
     Answers,
     BatchAnswers,
     Best,
+    Holds,
     Judged,
     Largest,
     Limit,
     Noise,
     NoisePoint,
     SizePoint,
+    Trained,
 )
 from workloads.records.check_name import CheckName
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
+from workloads.trainings import answer, reached
 
 WORDS = ("--isolation", "here", "--workload", "tiny", "--dataset", "digits-64", "--device", "cpu")
 IMAGES = 64
@@ -61,19 +65,30 @@ def test_a_search_has_the_kind_of_limit_that_the_next_run_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: bool, limit: Limit
 ) -> None:
     monkeypatch.setattr("runner.family.can_limit_memory", lambda: group)
-    request, _ = asked(tmp_path, "--memory-limit", "700")
-    bound = find_bound(request)
+    request, question = asked(tmp_path, "--memory-limit", "700")
+    bound = find_bound(request, question)
     assert (bound.limit, bound.limit_bytes, request.placement.control_group) == (limit, 700 * 2**20, group)
     assert bound_request(request, bound.limit, bound.limit_bytes).placement == request.placement
 
 
 def test_every_kind_of_limit_has_a_name_and_without_one_a_search_bounds_its_own_trials(tmp_path: Path) -> None:
-    request, _ = asked(tmp_path, "--plan")
-    bound = find_bound(request)
+    request, question = asked(tmp_path, "--plan")
+    bound = find_bound(request, question)
     assert bound.limit is Limit.HOST and not list(tmp_path.iterdir())
     searched = bound_request(request, bound.limit, bound.limit_bytes).placement
     assert (searched.memory_limit_bytes, searched.control_group) == (bound.limit_bytes, False)
     assert set(LIMIT_NAMES) == set(Limit)
+
+
+def test_a_card_that_does_not_report_its_memory_is_refused_only_where_what_fits_is_asked(tmp_path: Path) -> None:
+    request, question = asked(tmp_path, "--plan", "--answer", "fastest", "noise-scale")
+    gpu = Gpu("GPU-1", "unified", "570", None, None)
+    request = replace(request, placement=replace(request.placement, device="GPU-1"), gpus=(gpu,))
+    bound = find_bound(request, question)
+    file = AnswersFile(request, question, bound, Console(file=io.StringIO()))
+    assert bound.limit is Limit.GPU and not {"limit", "limit_bytes"} & set(file.conditions)
+    with pytest.raises(BadInput, match="unified does not report how much memory it has: what fits is unknown"):
+        find_bound(request, replace(question, answers=("largest",)))
 
 
 def test_processes_of_several_devices_share_a_limit_and_a_container_holds_all_of_them(tmp_path: Path) -> None:
@@ -95,7 +110,7 @@ def trained(
 ) -> tuple[Request, str, AnswersFile]:
     """(what is trained, what is printed, the file) where trials of these batch sizes end so."""
     request, question = asked(tmp_path, *words)
-    file = AnswersFile(request, question, find_bound(request), Console(file=io.StringIO()))
+    file = AnswersFile(request, question, find_bound(request, question), Console(file=io.StringIO()))
     file.answers = {"numpy": answers}
     given: list[Any] = []
 
@@ -221,7 +236,7 @@ def test_the_forecast_of_the_trainings_is_an_upper_bound(tmp_path: Path, words: 
     assert f": up to {most} trials, " in shown.getvalue(), shown.getvalue()
 
     console, trials = Console(file=io.StringIO()), Counter[str]()
-    file = AnswersFile(request, question, find_bound(request), console)
+    file = AnswersFile(request, question, find_bound(request, question), console)
     for framework, size in (("numpy", 32), ("again", 31)):
         points = tuple(SizePoint(each, 90.0, None, None, 3) for each in (size, size - 24))
         noisy = Noise((NoisePoint(0.0, 1.0, 10.0, 10.0, 8.0, 12.0, None, 20, 32, 640),))
@@ -257,7 +272,7 @@ class SeveralCommands:
         words = *self.usual, *words, "--answer", answer
         request, question = asked(self.results, *words, frameworks=(framework,))
         console = Console(file=self.printed, width=1000)
-        return request, question, AnswersFile(request, question, find_bound(request), console)
+        return request, question, AnswersFile(request, question, find_bound(request, question), console)
 
     def read(self) -> BatchAnswers:
         """Return the answers as reports read them."""
@@ -290,6 +305,44 @@ def test_another_framework_or_answer_is_added_to_the_answers_of_the_same_questio
     assert of_numpy.fastest and (of_numpy.fastest.batch_size, passes(of_numpy, 32)) == (32, True)
     assert [each.batch_size for each in of_numpy.memory] == [32, 48] and several.printed.getvalue() == ""
     assert not (several.results / "batch-size-1.json").exists()
+
+
+def test_trainings_of_fewer_repeats_do_not_replace_those_of_more(several: SeveralCommands) -> None:
+    many = Trained(32, 64, 3.5, 3.2, 3.8, 0.0, -0.001, 0.001, 5, Holds.HOLDS)
+    few = replace(many, speed_up_low=None, speed_up_high=None, repeats=1, verdict=Holds.UNCERTAIN)
+    for trained_now, kept in ((few, few), (many, many), (few, many)):
+        several.begin("numpy")[2].store("numpy", trained=(trained_now,))
+        assert several.read_of("numpy").trained == (kept,)
+
+
+def test_sizes_of_a_later_command_join_those_that_reached_the_same_target(several: SeveralCommands) -> None:
+    spec = make_spec(framework="numpy", batch_size=32)
+    trial = TrialResult(spec, Status.FAILED, "killed", "2026-01-01T00:00:00+00:00", 1.0)
+    first = reached(trial, 0.6)
+    second = replace(first, batch_size=64)
+    several.begin("numpy")[2].store("numpy", target=answer([first], 0.6))
+    several.begin("numpy")[2].store("numpy", target=answer([second], 0.6))
+    target = several.read_of("numpy").target
+    assert target and target == answer([first, second], 0.6)
+    several.begin("numpy")[2].store("numpy", target=answer([second], 0.7))
+    assert several.read_of("numpy").target == answer([second], 0.7), "another target is another answer"
+
+
+def test_trainings_of_another_computer_in_the_folder_do_not_count(tmp_path: Path) -> None:
+    request, question = asked(tmp_path, "--answer", "fastest", "--then-train", "--in-use", "16")
+    file = AnswersFile(request, question, find_bound(request, question), Console(file=io.StringIO()))
+    file.answers = {"numpy": Answers("numpy", fastest=Best(16, None))}
+    spec, printed = make_spec(framework="numpy", batch_size=16), io.StringIO()
+
+    def train(*_: object) -> list[TrialResult]:
+        elsewhere = {"cpu_model": "another processor"}
+        return [TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, machine=elsewhere)]
+
+    command._train(request, question, train, file, Console(file=printed, width=200))
+    assert file.answers["numpy"].judged == ()
+    assert "1 training ran on another computer: not counted; train again here with another --results" in (
+        printed.getvalue()
+    )
 
 
 def test_answers_of_another_version_of_a_framework_are_not_kept(several: SeveralCommands) -> None:

@@ -20,7 +20,7 @@ from runner import ask as asking
 from runner import session as running
 from runner.environments import definition
 from runner.gate import judge as gate
-from runner.gate.judge import JUDGED, Gate
+from runner.gate.judge import Gate
 from runner.gate.rounding import join_probes, join_truths
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth, find_difference
 from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
@@ -35,7 +35,7 @@ from workloads.records.figures import DIVERGED_STEP, FOREIGN_CPU, Figure
 from workloads.records.files import EVENTS_FILE, JOB_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
-from workloads.records.status import Status
+from workloads.records.status import COMPLETED, Status
 from workloads.spec import OptimizerSpec
 
 COUNTED = Check("images/s x step time = batch size", True, "32.00 images a step")
@@ -375,7 +375,7 @@ def test_a_trial_of_no_workload_or_that_others_disturbed_stops_nothing_and_a_dis
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("status", [status for status in Status if status not in JUDGED])
+@pytest.mark.parametrize("status", [status for status in Status if status not in COMPLETED])
 def test_a_trial_that_ended_otherwise_is_not_touched_and_has_no_vote(status: Status) -> None:
     ended = replace(trial("ended", wrong()), status=status, reason="because")
     bare = replace(ended, evidence={})

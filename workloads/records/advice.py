@@ -18,9 +18,9 @@ def find_noise_bound(noise: Noise | None) -> float | None:
 
     McCandlish et al. 2018, equation 2.11: at B = B_simple half of the largest possible gain of an update is reached.
     The noise scale grows along a training, so the pooled one, which the start dominates, would refuse too much. None if
-    it is unknown at any point.
+    it is unknown at any point, or if the training diverged: then the points are of its beginning.
     """
-    points = noise.points if noise else ()
+    points = noise.points if noise and noise.reason is None else ()
     ends = [each.high for each in points]
     return None if not ends or None in ends else max(end for end in ends if end is not None)
 

@@ -25,5 +25,6 @@ class Status(Word):
 
 FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # the question has an answer: not tried again
 EXPECTED = (*FINDINGS, Status.SKIPPED)  # nothing went wrong
+COMPLETED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # it came to its end
 UNMEASURED = (Status.FAILED, Status.TIMEOUT, Status.UNSUPPORTED, Status.SKIPPED)  # no figure is available
 HARMLESS = (*EXPECTED, Status.CONTENDED)  # exit code 0: other processes are no fault of a run
