@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
-STAT = Path("/proc/stat")
+STAT, TOPOLOGY = Path("/proc/stat"), Path("/sys/devices/system/cpu")
 BUSY = (1, 2, 3, 6, 7, 8)  # user, nice, system, irq, softirq, steal: all but idle and iowait; guests are in user
 TICK_S = 0.01  # step of a core's busy time in that file
 # Of a process's own time. The kernel samples what a core runs, 100 to 1,000 times a second. Where a process computes in
@@ -29,9 +31,29 @@ def read_busy_s(cores: Sequence[int], stat: Path = STAT) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+@lru_cache
+def list_hyperthreads(cores: tuple[int, ...], topology: Path = TOPOLOGY) -> tuple[int, ...]:
+    """Return the other hyperthreads of these cores' physical cores: whoever computes there slows these.
+
+    See the kernel's Documentation/admin-guide/cputopology.rst, thread_siblings_list: "0,8" or "0-1".
+    """
+    found: set[int] = set()
+    for core in cores:
+        with suppress(OSError, ValueError):
+            text = (topology / f"cpu{core}/topology/thread_siblings_list").read_text(encoding="ascii")
+            for part in text.strip().split(","):
+                first, _, last = part.partition("-")
+                found.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(found - set(cores)))
+
+
 def find_busy_s(cores: Sequence[int]) -> float | None:
-    """Return the seconds in which these cores were busy since boot; None where the kernel does not say."""
+    """Return the seconds in which these cores and their other hyperthreads were busy since boot; None where the kernel
+    does not say.
+    """
     try:
+        with suppress(ValueError):  # a container may see other numbers than the topology has
+            return read_busy_s((*cores, *list_hyperthreads(tuple(cores))))
         return read_busy_s(cores)
     except (OSError, ValueError):
         return None
@@ -42,7 +64,7 @@ def compute_foreign_share(
 ) -> float | None:
     """Return the share of `cores` cores that others used for `wall_s` seconds, in %; ticks may bring it below 0.
 
-    The cores were busy for `before_s` and `after_s` at its edges; `own_s` is the processor time of the process on them.
+    `before_s` and `after_s` are `find_busy_s` at its edges; `own_s` is the processor time of the process on the cores.
     None where the kernel does not say, or reports the cores less busy than the process: then they are other cores.
     """
     if before_s is None or after_s is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from runner.doctor.machine import State
 from runner.results.usage import compute_foreign_in_epochs, compute_usage
 from runner.results.window import compute_start_up
 from workloads import processor_time
-from workloads.processor_time import read_busy_s
+from workloads.processor_time import find_busy_s, list_hyperthreads, read_busy_s
 from workloads.records.blocks import BLOCKS_FILE, Phase
 from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
@@ -94,6 +94,28 @@ def test_a_core_is_found_by_its_number_and_not_by_its_place(tmp_path: Path) -> N
     assert read_busy_s([2, 4], stat) == pytest.approx((3200 + 30) * tick_s)
     with pytest.raises(ValueError, match="has no line of core 3"):
         read_busy_s([0, 3], stat)
+
+
+def test_who_computes_on_the_other_hyperthread_of_a_core_is_a_neighbour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cores 0 and 1 belong to the trial; 4 and 5 are their other hyperthreads, 2 and 3 are somebody else's."""
+    for core, siblings in enumerate(["0,4", "1,5", "2-3", "2-3"]):
+        folder = tmp_path / f"cpu{core}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{siblings}\n")
+    assert list_hyperthreads((0, 1), tmp_path) == (4, 5) and list_hyperthreads((2, 3), tmp_path) == ()
+    assert list_hyperthreads((2, 7), tmp_path) == (3,), "what the kernel does not say is not known"
+    monkeypatch.setattr(processor_time, "list_hyperthreads", lambda cores: (4, 5))
+    busy_s = {0: 1.0, 1: 2.0, 4: 30.0, 5: 40.0}
+    monkeypatch.setattr(processor_time, "read_busy_s", lambda cores: sum(busy_s[core] for core in cores))
+    assert find_busy_s([0, 1]) == 73.0
+
+    def read_as_a_container(cores: Sequence[int]) -> float:
+        return 3.0 if set(cores) <= {0, 1} else refuse_core(cores)
+
+    monkeypatch.setattr(processor_time, "read_busy_s", read_as_a_container)
+    assert find_busy_s([0, 1]) == 3.0
 
 
 def refuse_core(cores: object) -> float:

@@ -7,7 +7,7 @@ PERIOD_S = 0.1
 COLUMNS = (
     "t_ns",
     "cpu_s",  # user + system time of the worker's process tree, a running sum
-    "cores_cpu_s",  # busy time of the cores that the worker may use, whoever used them, stolen time included; a sum
+    "cores_cpu_s",  # busy time of the worker's cores and their other hyperthreads, whoever used them, with stolen time
     "host_memory_bytes",  # resident size, summed over the tree
     "gpu_percent",  # share of the driver's last period (1/6 to 1 s) with a kernel resident
     "device_memory_bytes",  # in use on the device, by any process
