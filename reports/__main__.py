@@ -7,6 +7,7 @@ from __future__ import annotations
 from workloads import program
 
 if __name__ == "__main__":
+    program.require_system("linux", "darwin")
     program.interrupt_at_once()
     program.start_again()
     program.report_missing_packages()

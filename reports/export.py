@@ -118,7 +118,7 @@ def _write(
     looks = web.choose_looks(report)
     if pictures or drawings:
         figures.preload()
-    cores = len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # on macOS
     forked = multiprocessing.get_context("fork")
     # Processes, because drawing takes most of a report's time.
     workers = min(cores, len(pictures) + len(drawings)) or 1

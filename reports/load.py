@@ -24,6 +24,7 @@ from .frameworks import FrameworkNames, read_names
 TRIALS, BLOCKS = "trials", attempts.BLOCKS
 ROOMS = (TRIALS, ATTEMPTS)
 OF_JOBS = (*ROOMS, BLOCKS)
+LOCKS = Path("/proc/locks")  # on Linux, where a run may hold one
 OF_SEARCHES = job.ROOMS[job.Kind.STEPS], job.ROOMS[job.Kind.NOISE]
 
 
@@ -172,7 +173,7 @@ def _in_use(folder: Path) -> bool:
     """True if a run holds a lock of the folder, other than the run that asks for this report."""
     inodes = {str(lock.stat().st_ino) for lock in folder.glob(LOCK_FILES)}
     asking = {os.getpid(), os.getppid()}
-    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()] if inodes else []
+    held = [line.split() for line in LOCKS.read_text().splitlines()] if inodes and LOCKS.exists() else []
     return any(
         words[5].rsplit(":", 1)[-1] in inodes and int(words[4]) not in asking for words in held if words[1] == "FLOCK"
     )

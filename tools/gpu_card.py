@@ -12,9 +12,9 @@ from runner.machine.allotment import list_visible_gpus
 from runner.machine.description import Gpu, list_gpus
 from runner.request.parser import BadInput
 from runner.request.placement import find_device
+from workloads.records.columns import USED_MIB
 
 CHOSEN = "card.txt"  # in the day's folder: the UUID, so that a day that was cut off goes on with the same card
-USED_MIB = 1024  # in use: more than a driver keeps for itself, 615 MiB on an H200
 
 
 def choose_card(device: str, out: Path) -> tuple[str, str]:

@@ -55,6 +55,7 @@ class Day:
     framework: list[str]  # options: the framework, where it runs, on which device
     quick: bool  # a rehearsal: the fewest and smallest trials
     left_s: Callable[[], float]
+    python: str = sys.executable  # with PyTorch, for the loads of the steps
 
     def command(self, step: str, name: str, limit_s: float, *words: str | Path) -> int:
         """Run a command with its output in a log, and write what came of it; returns its exit code."""
@@ -116,20 +117,14 @@ def probe(day: Day) -> None:
     day.command("probe", "nvidia-smi", 20, "nvidia-smi", "-q")
     day.command("probe", "topology", 20, "nvidia-smi", "topo", "-m")
     day.command("probe", "calls", 120, sys.executable, "-m", "tools.gpu_probe", day.out / "probe",
-                "--scale", "0.2" if day.quick else "1")  # fmt: skip
+                "--scale", "0.2" if day.quick else "1", "--python", day.python)  # fmt: skip
     day.command("probe", "doctor", 60, sys.executable, "-m", "runner", "doctor")
 
 
 def one(day: Day) -> None:
     """Measure the thesis' network, and ResNet-18, over batch sizes with repeats."""
-    usual = (
-        "--dataset",
-        "digits" if day.quick else "synthetic",
-        "--epochs",
-        "1",
-        "--window",
-        "1" if day.quick else "5",
-    )
+    dataset, window = ("digits", "1") if day.quick else ("synthetic", "5")
+    usual = ("--dataset", dataset, "--epochs", "1", "--window", window)
     repeat = "1" if day.quick else "3"
     sizes = ("32", "256") if day.quick else ("32", "256", "1024", "4096")
     day.run("one", "osu-cnn", 240, *usual, "--batch-size", *sizes, "--repeat", repeat)
@@ -173,13 +168,13 @@ def faults(day: Day) -> None:
     workload = "tiny" if day.quick else "vgg-11"
     trial = ("--dataset", "synthetic", "--workload", workload, "--epochs", "1", "--window", "1")
     try:
-        with subprocess.Popen([sys.executable, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True) as holder:  # fmt: skip
+        with subprocess.Popen([day.python, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, cwd=ROOT) as holder:  # fmt: skip
             assert holder.stdout
             if holder.stdout.readline() == "ready\n":
                 day.run("faults", "held", 90, *trial, "--batch-size", "32", "4096")
             else:
-                day.say("faults", "held", None, 0.0, "the card's memory could not be held")
+                day.say("faults", "held", None, 0.0, f"the card's memory could not be held by {day.python}")
             holder.communicate()
     except OSError as error:
         print(f"faults: {error}")
@@ -286,10 +281,11 @@ def main(arguments: list[str]) -> int:
             print(f"gpu_day: {error}", file=sys.stderr)
             return 2
     words = ["--framework", *options.framework, *where, "--device", "cpu" if options.device == "cpu" else "cuda"]
+    python = (options.python or "").partition("=")[2] or sys.executable
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     for name in options.steps:
         left_s = (lambda: 60.0) if name in LATE else (lambda: until_s - time.monotonic())
-        STEPS[name](Day(out, words, options.quick, left_s))
+        STEPS[name](Day(out, words, options.quick, left_s, python))
     seen = "\n".join(describe(out))
     (out / "seen.txt").write_text(seen + "\n")
     print(seen)

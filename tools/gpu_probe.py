@@ -6,7 +6,7 @@ python -m tools.gpu_probe OUT writes into the folder OUT, of the first card that
 - trace.csv: rows as the stand-in for the driver reads them (tests/gpu/nvml_stand_in.c), PERIOD_S apart;
 - rows.csv: the same moments with every column, and the phase of the load;
 - changes.json: how often each reading changed under load, and how long after the load's start and end.
-The load is PyTorch in a process of its own; without it the rows show an idle card.
+The load is PyTorch in a process of its own, by the Python of --python; without it the rows show an idle card.
 """
 
 from __future__ import annotations
@@ -149,9 +149,9 @@ def read_row(handle: Any, gpm: Gpm | None) -> dict[str, Any]:
     row: dict[str, Any] = {}
     rates = _try(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
     if rates is not None:
-        row |= {"gpu": rates.gpu, "memory": rates.memory}
-    for queries in (build_quick_queries() | build_slow_queries()).values():
-        for query in queries:
+        row |= {"gpu_percent": rates.gpu, "memory": rates.memory}
+    for column, queries in (build_quick_queries() | build_slow_queries()).items():
+        for query in queries if column not in row else ():
             answer = _try(partial(query.ask, handle))
             if answer is not None:
                 row |= answer
@@ -174,20 +174,23 @@ def _try(call: Callable[[], Any]) -> Any:
         return None
 
 
-def start_load() -> subprocess.Popen[str] | None:
+def start_load(python: str) -> subprocess.Popen[str] | None:
     """Start the load and wait until it has the card; None if it does not start."""
-    load = subprocess.Popen([sys.executable, "-c", LOAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        load = subprocess.Popen([python, "-c", LOAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    except OSError:  # no such program
+        return None
     assert load.stdout
     return load if load.stdout.readline() == "ready\n" else None
 
 
-def record(handle: Any, seconds_scale: float) -> Iterator[dict[str, Any]]:
-    """Yield rows over all phases of the load."""
+def record(handle: Any, seconds_scale: float, python: str) -> Iterator[dict[str, Any]]:
+    """Yield rows over all phases of the load; without a load the card is idle in all of them."""
     gpm = Gpm(1.0)
     gpm.metric.probe(handle)
     last_gpm_s, started_s = time.monotonic(), time.monotonic()
     yield {"t_ms": 0.0, "phase": "before"} | read_row(handle, None)
-    load = start_load()
+    load = start_load(python)
     for phase, seconds in PHASES:
         if load:
             assert load.stdin
@@ -198,7 +201,7 @@ def record(handle: Any, seconds_scale: float) -> Iterator[dict[str, Any]]:
             due = gpm.metric.query is not None and now_s - last_gpm_s >= 1.0
             last_gpm_s = now_s if due else last_gpm_s
             row = read_row(handle, gpm if due else None)
-            yield {"t_ms": round((now_s - started_s) * 1e3, 2), "phase": phase} | row
+            yield {"t_ms": round((now_s - started_s) * 1e3, 2), "phase": phase if load else "idle"} | row
             time.sleep(max(0.0, now_s + PERIOD_S - time.monotonic()))
     if load:
         assert load.stdin
@@ -210,7 +213,7 @@ def record(handle: Any, seconds_scale: float) -> Iterator[dict[str, Any]]:
         time.sleep(PERIOD_S)
 
 
-TRACED = ("gpu", "memory", "device_memory_bytes", "process_bytes", "energy_mj", "power_mw", "sm_clock_mhz",
+TRACED = ("gpu_percent", "memory", "device_memory_bytes", "process_bytes", "energy_mj", "power_mw", "sm_clock_mhz",
           "memory_clock_mhz", "temperature_c", "throttle_reasons")  # fmt: skip
 
 
@@ -257,6 +260,7 @@ def main(arguments: list[str]) -> int:
     parser = CommandLine(prog="python -m tools.gpu_probe", description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the seconds of each phase")
+    parser.add_argument("--python", default=sys.executable, help="the Python with PyTorch (default: this one)")
     options = parser.parse_args(arguments)
     try:
         card = find_given_gpu()
@@ -270,7 +274,7 @@ def main(arguments: list[str]) -> int:
     handle = pynvml.nvmlDeviceGetHandleByUUID(card.uuid)
     answers = ask_everything(handle, options.out)
     (options.out / "calls.json").write_text(json.dumps(answers, indent=1, default=str))
-    rows = list(record(handle, options.scale))
+    rows = list(record(handle, options.scale, options.python))
     (options.out / "driver_samples.json").write_text(json.dumps(read_driver_samples(handle), indent=0))
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with (options.out / "rows.csv").open("w", newline="", encoding="utf-8") as file:
@@ -283,6 +287,8 @@ def main(arguments: list[str]) -> int:
     print(f"{len(answers) - len(refused)} of {len(answers)} calls answered, {len(rows)} rows recorded")
     for name, why in refused.items():
         print(f"refused: {name}: {why}")
+    if not any(row["phase"] == "full" for row in rows):
+        print(f"no load: {options.python} has no PyTorch, or none that can use the card; all rows show it idle")
     return 0
 
 

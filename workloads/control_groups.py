@@ -84,8 +84,10 @@ def read_memory_left() -> Iterator[tuple[int, int]]:
             with suppress(OSError, ValueError):  # no such file, or "max"
                 limit_bytes = int((folder / most).read_text())
                 rest = limit_bytes - int((folder / used).read_text())
-                inactive = re.search(r"^inactive_file (\d+)$", (folder / "memory.stat").read_text(), re.MULTILINE)
-                yield max(0, rest + (int(inactive.group(1)) if inactive else 0)), limit_bytes
+                # In version 1 the total_ line includes the groups below, as the use does; the other line does not.
+                stat = (folder / "memory.stat").read_text()
+                inactive = map(int, re.findall(r"^(?:total_)?inactive_file (\d+)$", stat, re.MULTILINE))
+                yield max(0, rest + max(inactive, default=0)), limit_bytes
 
 
 def memory_left_bytes() -> int | None:

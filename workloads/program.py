@@ -19,7 +19,17 @@ AGAIN = "BATCHWISE_STARTED_AGAIN"  # set to the id of the process that starts ag
 STREAMS = {1: "stdout", 2: "stderr"}
 OWN_PACKAGES = ("adapters", "reports", "runner", "tools", "workloads")
 EXIT_INTERRUPTED, EXIT_MISSING = 130, 2
+SYSTEMS = {"linux": "Linux", "darwin": "macOS"}  # by sys.platform
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and new line
+
+
+def require_system(*known: str) -> None:
+    """End this program with one line if the system is none of these, which are named as in sys.platform."""
+    if sys.platform in known:
+        return
+    systems = " or ".join(SYSTEMS[name] for name in known)
+    print(f"This command runs on {systems} only (on Windows: in WSL 2)", file=sys.stderr)
+    sys.exit(EXIT_MISSING)
 
 
 def strip_python(environment: Mapping[str, str]) -> dict[str, str]:

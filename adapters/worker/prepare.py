@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.metadata
 import math
 import mmap
-import re
 import shutil
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from adapters.base import Adapter, Facts, Floats, Order, Unsupported
 from adapters.shared import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
+from adapters.worker.refused_memory import machine_bytes
 from workloads import control_groups
 from workloads import weights as initial_weights
 from workloads.augmentation import Augmented, Cost, Draws
@@ -38,7 +38,6 @@ from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
 CONTEXT_S = 0.3  # three periods of the sampler
-MEMORY = Path("/proc/meminfo")
 
 Ahead = Callable[[Order], None]
 
@@ -162,6 +161,5 @@ def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:
 def room_bytes() -> int:
     """Return the bytes of memory available for a file's map."""
     limit_bytes = control_groups.memory_limit_bytes()
-    available = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
-    available_bytes = int(available.group(1)) * 1024 if available else None
+    available_bytes = machine_bytes("MemAvailable")
     return min((size for size in (limit_bytes, available_bytes) if size is not None), default=2**63)

@@ -86,7 +86,7 @@ def collect_findings(code: Project, results: Path, data_folder: Path) -> Iterato
     yield machine.check_limits()
     yield report_check("governor", lambda: noise.check_governor(ROOT, cores))
     yield noise.check_turbo(description.read_turbo(ROOT))
-    yield noise.check_load(description.read_load_average(), len(cores))
+    yield noise.check_load(description.read_load_average(), os.cpu_count() or 1)  # both are the whole machine's
     yield (runs := noise.check_other_runs(cores, [gpu.uuid for gpu in gpus]))
     calibration = noise.calibrate(cores) if runs.state is State.OK else None
     yield noise.check_throttling(calibration)

@@ -57,14 +57,14 @@ def mib(size_bytes: int) -> str:
 def check_processor(machine: dict[str, Any]) -> Finding:
     """Check the processor, from `description.describe`."""
     flags, limit = machine["cpu_flags"], machine["cpu_limit_cores"]
-    share = "" if limit is None else f", a share of {limit:g} of them"
+    quota = "" if limit is None else f" (CPU quota {limit:g})"
     words = "flags not reported" if flags is None else processors.list_flags(flags)
-    text = f"{machine['cpu_model'] or 'model not reported'}; cores {machine['cores']}{share}; {words}"
+    text = f"{machine['cpu_model'] or 'model not reported'}; cores {machine['cores']}{quota}; {words}"
     if flags is None:
         return Finding("processor", State.UNKNOWN, text)
     if NEEDED_FLAG not in flags:
         return Finding("processor", State.WARNING, text, "without AVX2 the wheels of some frameworks do not start")
-    if limit is not None and limit != int(limit):
+    if limit is not None and limit < machine["cores"]:
         return Finding("processor", State.WARNING, text, "a share of a core stalls its threads: give whole cores")
     return Finding("processor", State.OK, text)
 

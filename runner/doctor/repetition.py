@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from runner import owned
 from runner.doctor.machine import Finding, State
@@ -17,6 +16,7 @@ from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, RESULT_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.status import Status
+from workloads.records.stored_events import read_events
 
 # One epoch of the usual study's network; the window is as short as can be, for its speed is not looked at.
 SHORT = ("--batch-size", "32", "--epochs", "1", "--repeat", "1", "--window", "0.1", "--deterministic")
@@ -50,8 +50,7 @@ def train_once(project: Project, frameworks: Sequence[str], results: Path) -> di
 
 def read_losses(events: Path) -> list[float]:
     """Return the losses that a worker wrote, in every digit; none if it did not train."""
-    lines = events.read_text(encoding="utf-8").splitlines() if events.is_file() else []
-    trained: list[Mapping[str, Any]] = [each for each in map(json.loads, lines) if each["event"] == Event.EPOCH_TRAINED]
+    trained = [each for each in read_events(events) if each["event"] == Event.EPOCH_TRAINED]
     return [loss for each in trained for loss in (*each.get("first_losses", ()), each["train_loss"])]
 
 

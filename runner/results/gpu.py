@@ -110,7 +110,7 @@ def average_gpm(readings: Readings, column: str) -> Figure:
     """Average a column over the window. A row holds the mean since the previous row with any of the columns, so
     pairs wholly in the window count by length.
     """
-    source = f"{readings.source('gpm')} (registry.GPM), mean over the steady window, weighted by time"
+    source = f"{readings.source('gpm')} (GPM), mean over the steady window, weighted by time"
     ended = ~np.all([np.isnan(readings.samples[name]) for name in GPM_COLUMNS], axis=0)
     times, values = readings.samples["t_ns"][ended], readings.samples[column][ended]
     whole = np.zeros(len(times), bool)

@@ -11,7 +11,7 @@ owner is unknown. The frameworks' pools only grow, but a library may take memory
 Not detected:
 - a process that comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES;
 - memory that no list explains and that stays through two lists: a driver keeps some in addition to the worker's;
-- memory below what the device held before the worker;
+- memory below what the device held before the worker: up to USED_MIB, or more with a desktop on it;
 - work that takes no memory: the usage does not name its owner.
 """
 
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from runner.results.window import make_unknown, select_window
 from workloads.records.check_name import CheckName
-from workloads.records.columns import PERIOD_S, RISE_BYTES
+from workloads.records.columns import PERIOD_S, RISE_BYTES, USED_MIB
 from workloads.records.events import Event, Events
 from workloads.records.figures import Figure
 from workloads.records.result import Check
@@ -205,6 +205,10 @@ def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str
     unseen = {}
     if not (known & phases["before"]).any():
         unseen["before"] = "no list before the worker"
+    # In a container the driver may leave out the processes of others, but not their memory.
+    held = samples["device_memory_bytes"][phases["before"] & (samples["foreign_processes"] == 0)]
+    if (held > USED_MIB * 2**20).any() and not (meter.get("gpu") or {}).get("graphics_processes"):
+        unseen["before"] = f"{held[0] / 2**20:,.0f} MiB in use that no list explains"
     if events:
         end_ns = next((event["t_ns"] for event in events if event["event"] == Event.FINISHED), events[-1]["t_ns"])
         life = events[0]["t_ns"], end_ns

@@ -232,12 +232,16 @@ def find_capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | N
 
 
 def find_peak_bytes(result: TrialResult) -> float | None:
-    """Return the peak of the process, in bytes; None if the trial says nothing about the needs of its batch size."""
+    """Return the peak of the process, in bytes; None if the trial says nothing about the needs of its batch size.
+
+    The figure of several GPUs is their sum, and each has its own capacity: their mean counts.
+    """
     if result.status not in (Status.OK, Status.CONTENDED) or result.spec.cell.allocator != ON_DEMAND:
         return None
-    spec = HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY
+    placement = result.spec.placement
+    spec, share = (HOST_MEMORY_PEAK, 1) if placement.device == "cpu" else (PROCESS_GPU_MEMORY, placement.devices)
     figure = result.figures.get(spec.name)
-    return figure.value or None if figure and not is_withheld(result, spec) else None
+    return figure.value / share if figure and figure.value and not is_withheld(result, spec) else None
 
 
 def fit_memory_lines(stored: Iterable[TrialResult]) -> dict[str, Line]:

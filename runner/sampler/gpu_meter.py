@@ -124,6 +124,8 @@ class GpuProcesses:
                 return f"process {process.pid} is said to use {process.usedGpuMemory} bytes of {self.total_bytes}"
         if any(process.usedGpuMemory is None for process in ours):
             return "the driver lists the process without its memory"
+        if not any(process.usedGpuMemory for process in ours):
+            return "the driver lists the process with 0 bytes (as in a container)"
         return None
 
 

@@ -17,7 +17,7 @@
  * NVML_FOREIGN     before, during, after: when, seen from that process, another one is on the card
  * NVML_CONTAINER=1 ids are those of another name space
  * NVML_GRAPHICS    how many processes draw on the card; a desktop's
- * NVML_PROCESS_MEMORY=unknown | garbage
+ * NVML_PROCESS_MEMORY=unknown | garbage | nothing
  * NVML_FAIL        call=code,...; "*" is every call, code -1 never returns, any other -N succeeds after N ms.
  *                  NVML_FAIL_FROM names a file: they fail once it is there.
  *                  A name of a field or of a GPM metric fails that one alone: FIELD_186=3, GPM_5=3
@@ -299,6 +299,7 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *handle, unsigned long long *
 
 static unsigned long long implausible(unsigned long long used) {
     const char *told = getenv("NVML_PROCESS_MEMORY");
+    if (told && strcmp(told, "nothing") == 0) return 0;
     return !told ? used : strcmp(told, "garbage") == 0 ? 1ull << 60 : ~0ull;
 }
 

@@ -13,6 +13,7 @@ from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Moments, Replay, Trace,
 
 from workloads.records.check_name import CheckName
 from workloads.records.columns import RISE_BYTES
+from workloads.records.figures import Method
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.samples import read_samples
@@ -83,14 +84,53 @@ def test_a_driver_slow_to_forget_the_worker_makes_no_company(
     assert replay.result(gpu_spec, *WINDOW, **BATCH).status == Status.OK
 
 
-@pytest.mark.parametrize(("told", "word"), [("unknown", "without its memory"), ("garbage", "bytes of 8589934592")])
+@pytest.mark.parametrize(
+    ("told", "word"),
+    [("unknown", "without its memory"), ("garbage", "bytes of 8589934592"), ("nothing", "with 0 bytes")],
+)
 def test_memory_that_cannot_be_true_is_unknown_and_says_why(
-    told: str, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    told: str, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    meter = Replay(monkeypatch, tmp_path, STEPS, NVML_PROCESS_MEMORY=told).run(4)
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_PROCESS_MEMORY=told)
+    meter = replay.run(9)
     samples = read_samples(tmp_path / "samples.csv")
     assert np.isnan(samples["process_memory_bytes"]).all() and np.nanmax(samples["foreign_processes"]) == 0
     assert word in meter["gpu"]["metrics"]["processes"]["missing"]["process_memory_bytes"]
+    memory = replay.result(gpu_spec, *WINDOW, **BATCH).figures["process_gpu_memory_bytes"]
+    assert (memory.value, memory.method) == (4000 * MIB, Method.DEVICE_RISE) and word in memory.source
+
+
+def test_a_process_listed_with_0_bytes_at_first_leaves_the_list_its_word(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_PROCESS_MEMORY="nothing")
+    replay.run(9, at={2500: [lambda: os.environ.pop("NVML_PROCESS_MEMORY")]})
+    samples = read_samples(tmp_path / "samples.csv")
+    assert np.isnan(samples["process_memory_bytes"][:25]).all()
+    memory = replay.result(gpu_spec, *WINDOW, **BATCH).figures["process_gpu_memory_bytes"]
+    assert (memory.value, memory.method) == (4000 * MIB, Method.PROCESS_LIST) and "0 bytes" not in memory.source
+
+
+@pytest.mark.parametrize(
+    ("used", "variables", "passed"),
+    [(1024, {}, True), (20_000, {}, False), (20_000, {"NVML_GRAPHICS": "1"}, True)],
+)
+def test_memory_in_use_before_the_worker_that_no_list_explains_leaves_open_who_was_there(
+    used: int,
+    variables: dict[str, str],
+    passed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    gpu_spec: TrialSpec,
+) -> None:
+    """In a container the driver leaves out the processes of others; a desktop's memory may be its own."""
+    steps: Trace = [(0, {"used": used}), (950, {"gpu": 90, "used": used + 2000, "process": 1500, "power": 260})]
+    replay = Replay(monkeypatch, tmp_path, steps, NVML_MEMORY_MIB="143771", **variables)
+    replay.run(9)
+    found, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
+    assert found is passed
+    if not passed:
+        assert detail == "unknown before: 20,000 MiB in use that no list explains"
 
 
 @pytest.mark.parametrize(

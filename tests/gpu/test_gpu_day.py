@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -52,17 +53,51 @@ def test_the_runner_takes_the_options_of_every_step(
         assert {each.workload for each in asked} == {"tiny"} and {each.repeats for each in asked} == {1}
 
 
-def test_a_card_s_probe_writes_what_the_stand_in_answers(
-    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def write_python(folder: Path, script: str) -> Path:
+    """Write a program that is started as a Python with PyTorch, or without; return its path."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_load_of_a_step_is_run_by_the_python_of_the_framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The Python of the command line, which has no PyTorch, cannot hold a card's memory."""
+    commands: dict[str, list[str]] = {}
+
+    def keep(day: gpu_day.Day, step: str, name: str, limit_s: float, *words: object) -> int:
+        commands[name] = list(map(str, words))
+        return 0
+
+    monkeypatch.setattr(gpu_day.Day, "command", keep)
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    python = write_python(tmp_path, "echo ready; cat > /dev/null")
+    words = ("--out", str(tmp_path / "day"), "--device", "cpu", "--python", f"pytorch={python}")
+    assert gpu_day.main(["probe", "faults", *words]) == 0
+    assert commands["calls"][-2:] == ["--python", str(python)]
+    assert "held" in commands and not (tmp_path / "day" / "day.jsonl").exists()
+
+
+@pytest.mark.parametrize(("script", "loaded"), [("exit 1", False), ("echo ready; cat > /dev/null", True)])
+def test_a_card_s_probe_writes_what_the_stand_in_answers(
+    script: str, loaded: bool, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without PyTorch there is no load, and no row is said to be of one."""
     trace = tmp_path / "trace.csv"
     trace.write_text(
         "0,60,30,3000,2500,0,150000,1980,2619,50,0\n10000000,60,30,3000,2500,1500000000,150000,1980,2619,50,0\n"
     )
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
     monkeypatch.setenv("NVML_TRACE", str(trace))
-    command = [sys.executable, "-m", "tools.gpu_probe", str(tmp_path / "out"), "--scale", "0.05"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    python = write_python(tmp_path, script)
+    command = [sys.executable, "-m", "tools.gpu_probe", tmp_path / "out", "--scale", "0.05", "--python", python]
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, check=True, capture_output=True, text=True, timeout=120)
+    assert (f"no load: {python} " in done.stdout) is not loaded, done.stdout
+    with (tmp_path / "out" / "rows.csv").open(newline="") as file:
+        phases = {row["phase"] for row in csv.DictReader(file)}
+    assert phases == {"before", "idle", "after"} | ({"full", "part"} if loaded else set())
     calls = json.loads((tmp_path / "out" / "calls.json").read_text())
     assert calls["gpu_percent: NVML nvmlDeviceGetUtilizationRates"]["answer"] == {"gpu_percent": 60}
     assert calls["nvmlDeviceGetPersistenceMode"]["error"]

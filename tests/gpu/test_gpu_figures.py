@@ -81,6 +81,7 @@ def test_every_figure_is_what_the_trace_says(
     assert found["device_memory_baseline_bytes"] == 500 * MIB
     assert all(figure.source and (figure.samples or figure.value is None) for name, figure in result.figures.items()
                if name in NAMES)  # fmt: skip
+    assert not [figure.source for figure in result.figures.values() if "registry." in figure.source], "a name of ours"
 
 
 def test_idle_gpu_time_before_the_window_stays_out_of_the_polled_mean(

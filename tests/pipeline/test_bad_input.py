@@ -127,3 +127,19 @@ def test_a_module_of_our_own_that_is_missing_has_its_traceback() -> None:
     program = "from workloads import program; program.report_missing_packages(); import runner.nothing"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr.startswith("Traceback")
+
+
+@pytest.mark.parametrize(
+    ("module", "system", "telling"),
+    [
+        ("runner", "darwin", "runs on Linux only"),
+        ("runner", "win32", "runs on Linux only (on Windows: in WSL 2)"),
+        ("reports", "win32", "runs on Linux or macOS only (on Windows: in WSL 2)"),
+    ],
+)
+def test_a_system_that_a_command_cannot_run_on_is_named_in_one_line(module: str, system: str, telling: str) -> None:
+    run = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    command = [sys.executable, "-c", f"import sys; sys.platform = {system!r}; {run}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert telling in done.stderr

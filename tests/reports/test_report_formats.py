@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 from stored import answers, ended, numbers, run, store, store_answers, study, study_of_blocks, trial
 
-from reports import build, export, markdown
+from reports import build, export, load, markdown
 from reports.__main__ import main
 from reports.drawing.sizes import COLUMN, Layout
 from reports.latex import build_files as latex_files
 from reports.latex import escape
 from reports.table import Placed, Table, TableCell
 from workloads.records.figures import Figure
+from workloads.records.files import LOCK_FILES
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -54,6 +55,16 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         build.build_report([store(folder, *mixed())]), folder / "report", ("md", "csv", "parquet", "json", "latex")
     )
     return folder / "report"
+
+
+def test_a_report_on_results_that_were_copied_to_macos_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That system does not report which cores are allotted, nor who holds the lock that came with the folder."""
+    store(tmp_path, *mixed())
+    (tmp_path / LOCK_FILES.replace("*", "")).touch()
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(load, "LOCKS", tmp_path / "none")
+    export.write(build.build_report([tmp_path]), tmp_path / "report", ("csv",))
+    assert (tmp_path / "report" / "speed.csv").exists()
 
 
 @pytest.mark.parametrize("ending", FORMATS.values())

@@ -111,8 +111,9 @@ def test_determinism_and_execution_are_conditions_and_frameworks_may_differ_in_t
 
 def test_losses_are_compared_to_the_last_digit(tmp_path: Path) -> None:
     events = tmp_path / EVENTS_FILE
-    line = {"event": "epoch_trained", "train_loss": 0.1, "first_losses": [0.3, 0.2]}
-    events.write_text(json.dumps({"event": "started"}) + "\n" + json.dumps(line) + "\n")
+    trained = {"steps": 2, "images": 64, "train_loss": 0.1, "first_losses": [0.3, 0.2]}
+    lines = ({"event": "started", "t_ns": 1}, {"event": "epoch_trained", "t_ns": 2, **trained})
+    events.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"event": "epoch_tr')  # cut short by a kill
     losses = repetition.read_losses(events)
     assert losses == [0.3, 0.2, 0.1] and repetition.read_losses(tmp_path / "none") == []
     ended = (losses, Status.OK, "")

@@ -47,7 +47,9 @@ def bad(finding: Finding, state: State, *words: str) -> None:
 def test_processor_card_and_null_device_are_looked_at(tmp_path: Path) -> None:
     fine(machine.check_processor(MACHINE), "AMD EPYC", "cores 2", "fma avx2")
     bad(machine.check_processor(MACHINE | {"cpu_flags": []}), State.WARNING, "none of")
-    bad(machine.check_processor(MACHINE | {"cpu_limit_cores": 1.5}), State.WARNING, "a share of 1.5")
+    fine(machine.check_processor(MACHINE | {"cores": 3, "cpu_limit_cores": 3.5}), "cores 3 (CPU quota 3.5)")
+    less = machine.check_processor(MACHINE | {"cores": 1, "cpu_limit_cores": 0.5})
+    bad(less, State.WARNING, "cores 1 (CPU quota 0.5)")
     assert machine.check_processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
     fine(machine.check_gpu([], tmp_path), "no NVIDIA GPU")
     fine(machine.check_gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
@@ -154,6 +156,17 @@ def test_load_neighbours_and_unsteady_work_are_named() -> None:
     bad(noise.check_steadiness(unsteady), State.WARNING, "spread by 40.0 %")
     assert noise.check_steadiness(LoopTimes([0.1, 0.1], 2.0, 0.0)).state is State.UNKNOWN
     assert {noise.check_steadiness(None).state, noise.check_neighbours(None).state} == {State.UNKNOWN}
+
+
+def test_the_load_is_compared_with_the_cores_of_the_whole_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The load average is that of all processes, wherever they run, and this process may have fewer cores."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    monkeypatch.setattr(description, "read_load_average", lambda: 30.0)
+    monkeypatch.setattr(project, "check_environments", lambda *_: iter(()))
+    found = command.collect_findings(PROJECT, tmp_path, tmp_path)
+    fine(next(each for each in found if each.name == "load"), "30.00", "128 cores")
 
 
 def test_the_loop_measures_and_leaves_the_cores_as_they_were() -> None:

@@ -44,6 +44,13 @@ def test_the_line_meets_the_peaks_of_its_device(device: str) -> None:
     assert (line.fixed_bytes, line.per_sample_bytes) == pytest.approx((100 * MIB, 2 * MIB))
 
 
+@pytest.mark.parametrize(("device", "others", "share"), [("GPU-1", ("GPU-2",), 2), ("cpu", (), 1)])
+def test_the_line_of_two_gpus_is_that_of_one_of_them(device: str, others: tuple[str, ...], share: int) -> None:
+    """A GPU has its own memory, and two devices of the CPU have the host's."""
+    line = only(memory.fit_memory_lines(on_a_line(device=device, devices=2, others=others)))
+    assert (line.fixed_bytes, line.per_sample_bytes) == pytest.approx((100 * MIB / share, 2 * MIB / share))
+
+
 def test_three_sizes_do_not_pass_for_a_line() -> None:
     assert memory.fit_memory_lines(on_a_line()[:3]) == {}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pictured import noise
 
-from adapters.worker import prepare
+from adapters.worker import prepare, refused_memory
 from adapters.worker.prepare import images_of
 from workloads import control_groups
 
@@ -59,7 +59,7 @@ def test_room_is_what_is_available_and_what_a_container_or_a_job_may_have(
     folder.mkdir(parents=True)
     if limit is not None:
         (folder / "memory.max").write_text(f"{limit}\n")
-    monkeypatch.setattr(prepare, "MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(refused_memory, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(control_groups, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
     assert prepare.room_bytes() == room

@@ -107,11 +107,13 @@ def test_of_control_groups_the_one_with_the_least_left_counts_and_droppable_page
     most, used = (
         ("memory.limit_in_bytes", "memory.usage_in_bytes") if version == 1 else ("memory.max", "memory.current")
     )
+    # In version 1 the first line is of the group's own processes, which a parent may have none of.
+    inactive = "inactive_file 0\ntotal_inactive_file 30" if version == 1 else "inactive_file 30"
     for group, limit, usage in (("", "max", 900), ("a", "1000", 900), ("a/b", "5000", 100)):
         (root / group).mkdir(parents=True, exist_ok=True)
         (root / group / most).write_text(limit)
         (root / group / used).write_text(f"{usage}\n")
-        (root / group / "memory.stat").write_text("anon 5\ninactive_file 30\nactive_file 7\n")
+        (root / group / "memory.stat").write_text(f"anon 5\n{inactive}\nactive_file 7\n")
     (tmp_path / "own").write_text("3:cpu:/x\n2:memory:/a/b\n" if version == 1 else "0::/a/b\n")
     monkeypatch.setattr(control_groups, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")

@@ -33,4 +33,5 @@ DRIVER_COLUMNS = ("t_ns", "epoch_us", "gpu_percent")  # epoch_us as the driver g
 # Of the device's memory, at which the processes on it are listed anew: contexts take 200 MB and more; a driver itself
 # shifts only a few MiB.
 RISE_BYTES = 64 * 2**20
+USED_MIB = 1024  # of the device's memory, in use: more than a driver keeps for itself, 615 MiB on an H200
 PACKAGES_W = 8 * 600.0  # eight sockets of the largest processors: no machine's packages take more
