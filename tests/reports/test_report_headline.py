@@ -67,6 +67,8 @@ def test_one_repeat_names_nobody_unless_its_lead_is_beyond_the_spread_that_other
     near = {"pytorch": {4: 109.0}, "mxnet": {4: 100.0}}
     assert said(*once(near), *known) == "One run in a cell is not enough to rank training speeds within 11 %"
     assert said(*once({"pytorch": {4: 113.0}, "mxnet": {4: 100.0}}), *known).startswith("PyTorch was fastest")
+    wide = repeated({"pytorch": {16: 100.0, 32: 100.0}}, spread=20.0)
+    assert said(*once(near), *wide).endswith(" within 111 %"), "no exponent"
     assert said(*once(near), *known[:3]) == TOO_FEW.replace("per cell", "in a cell"), "one cell shows too little"
     three = repeated({"pytorch": {4: 300.0}}, spread=2.0)
     assert said(*three, *once({"mxnet": {4: 100.0}})) == TOO_FEW.replace("per cell", "in a cell")
@@ -126,7 +128,10 @@ def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() 
     assert said(*repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 200.0}})) == "PyTorch trains fastest at batch size 8"
     tied = repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 299.0, 32: 301.0}})
     assert said(*tied) == "PyTorch trains fastest at batch sizes 8 to 32"
+    every = said(*repeated({"pytorch": {8: 300.0, 16: 299.0}}))
+    assert every == "PyTorch: none of 2 batch sizes is significantly faster than all others", "no fastest one is named"
     assert said(speedy("pytorch", 4, 1234.5)) == "PyTorch: 1,234 images/s at batch size 4"
+    assert said(speedy("pytorch", 4, 1.4)) == "PyTorch: 1.40 images/s at batch size 4", "three digits, as in tables"
     two = speedy("pytorch", 4, 100), speedy("pytorch", 8, 200)
     assert said(*two) == "PyTorch: one run per cell is not enough to rank 2 batch sizes by speed"
     assert rows(section(*two))["PyTorch"][0] == "8 or 4"
