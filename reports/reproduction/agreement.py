@@ -148,10 +148,17 @@ def headline(section: Section) -> tuple[str, str] | None:
     if ours is None:
         return None
     metric, distances = ours.metric, ours.distances()
-    nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
-    within = [(name, _round_up(away)) for name, away in nearest_first]
-    row = metric.finding[:1].lower() + metric.finding[1:]
-    text = say("published.nearness", section.named, distances=within, unit=metric.unit, row=row, once=_is_once(ours))
+    nearest_first = sorted(((name, away, sizes) for name, (away, sizes) in distances.items()), key=itemgetter(1))
+    text = say(
+        "published.nearness",
+        section.named,
+        distances=[(name, _round_up(away), sizes) for name, away, sizes in nearest_first],
+        unit=metric.unit,
+        row=metric.finding[:1].lower() + metric.finding[1:],
+        alike=len({sizes for _, sizes in distances.values()}) == 1,
+        from_size=metric.from_size if any(size < metric.from_size for _, size in ours.points) else 0,
+        once=_is_once(ours),
+    )
     return text, metric.quantity.name
 
 
