@@ -244,6 +244,14 @@ def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot
     assert one(summary.findings, "Test accuracy within 1 point")
     assert one(summary.not_verified, "6 of 6 trials were disturbed by other processes (contended).")
     assert not [line for line in (*summary.findings, *summary.not_verified) if "give no number" in line]
+    # in the epochs alone: the window's figures are shown, and no sentence denies it
+    shares = {"foreign_cpu_percent": Figure(5.0, "sampler"), "foreign_cpu_epochs_percent": Figure(40.0, "sampler")}
+    calm = told(trial("pytorch", 4, figures=shares, **busy))
+    assert one(calm.findings, "Training speed").startswith("Training speed, 1351 images/s.")
+    assert one(calm.not_verified, "1 of 1 trial was disturbed by other processes (contended).").endswith(
+        " What this may have changed of speed, usage, energy, power, times and memory of the whole device is withheld. "
+        "Accuracy, losses and other memory are reported."
+    )
     several = [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
     assert "PyTorch: " in told(trial("pytorch", 4), *several).headline
     assert told(*several, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(
