@@ -192,6 +192,21 @@ def test_the_best_batch_size_has_what_it_takes_and_what_it_reaches_there_with_ti
     assert (accuracy.rpartition(" at ")[2], highest.rpartition(" at ")[2]) == ("16", "4"), "each says where"
 
 
+def test_a_cell_of_the_best_batch_size_with_fewer_repeats_than_another_column_has_its_n() -> None:
+    """A neighbour disturbed one repeat: its speed is withheld, its memory and accuracy are not."""
+    results = repeated({"pytorch": {4: 100.0, 8: 300.0}})
+    results = [
+        replace(each, status=Status.CONTENDED, reason="others took 40 %") if each.spec.draw.repeat == 1 else each
+        for each in results
+    ]
+    _, speed, memory, accuracy, *_ = rows(section(*results))["PyTorch"]
+    assert speed.startswith("300 [") and speed.endswith("] n=2")
+    assert memory.startswith("503 [") and accuracy == "90.00 [90.00, 90.00] at 8", "means of three have no n"
+    table = best.build_table(section(*results))
+    assert table and table.below[0].startswith("Mean of n = 3 repeats, ")
+    assert table.below[0].endswith(" A cell with fewer repeats has its n.")
+
+
 def test_a_framework_without_a_number_keeps_its_row_with_what_became_of_it() -> None:
     found = section(speedy("pytorch", 4, 100), ended(Status.OUT_OF_MEMORY, NO_MEMORY, "mxnet", 4))
     assert rows(found)["MXNet"] == ["OOM", "OOM", "OOM"], "of one batch size no best one is told"
