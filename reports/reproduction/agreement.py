@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from workloads.statistics import ERROR, FEWEST_RANKED, p_of_ranks, rank_correlation
+from workloads.statistics import ERROR, FEWEST_TESTED, p_of_ranks, rank_correlation
 
 from ..conditions import Section
 from ..frameworks import FrameworkNames
@@ -33,7 +33,7 @@ NAME = "agreement"
 HOW = (
     "Difference: measured minus published. Shape: Spearman's rank correlation over the batch sizes, p by permutation; "
     f"below {ERROR:g} a positive one means the same shape, a negative one the opposite. It needs "
-    f"{FEWEST_RANKED} batch sizes. Order: the framework's rank among the others whose published values "
+    f"{FEWEST_TESTED} batch sizes. Order: the framework's rank among the others whose published values "
     f"differ; uncertain if intervals overlap or values are within {TIE_PERCENT:g} % of each other. * one repeat: in "
     "this run only."
 )
@@ -77,7 +77,7 @@ def _agreement(ours: Reproduced, series: str, framework: str) -> dict[str, Any]:
     pairs = ours.pairs(series, framework)
     differences = {size: a - b for size, (a, b) in pairs.items()}
     largest = max(differences, key=lambda size: abs(differences[size]), default=None)
-    sides = [*zip(*pairs.values(), strict=True)] if len(pairs) >= FEWEST_RANKED else [(), ()]
+    sides = [*zip(*pairs.values(), strict=True)] if len(pairs) >= FEWEST_TESTED else [(), ()]
     orders = _orders(ours, series, framework)
     return {
         "quantity": ours.metric.name,
