@@ -144,7 +144,7 @@ def describe_open(test: AnyTest, tolerated_percent: float) -> str:
     number = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"
     advice = f"{number} {test.replicate} on both sides would exclude {tolerated}"
     if needed <= test.repeats:  # enough without a loss: what is measured keeps it open, and not their number
-        advice = f"the measured loss is so near {tolerated}, or beyond it, that more {test.replicate} may not exclude it"
+        advice = f"the measured loss is too near {tolerated}, or beyond it: more {test.replicate} may not exclude it"
     known = "a loss is established, but not one of this size; " if test.verdict is Verdict.WORSE else ""
     return (
         f"{_change(test)}, {known}the loss may be up to {test.at_most_percent:.1f} {test.unit}; the "

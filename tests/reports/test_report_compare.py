@@ -172,7 +172,7 @@ def test_no_fewer_repeats_than_were_made_are_advised() -> None:
     line = gate.describe_open(test, 5)
     assert line.startswith("MXNet, mean over 1 batch size: speed worse by 3.9 %, a loss is established, ")
     assert "the loss may be up to 5.7 %; " in line
-    assert line.endswith("; the measured loss is so near 5 %, or beyond it, that more repeats may not exclude it")
+    assert line.endswith("; the measured loss is too near 5 %, or beyond it: more repeats may not exclude it")
     wide = replace(test, estimate=Estimate(-0.04, 0.03, 9))
     assert gate.describe_open(wide, 5).endswith("; about 26 repeats on both sides would exclude 5 %")
 
