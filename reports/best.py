@@ -32,13 +32,14 @@ def build_table(section: Section) -> Table | None:
         return None
     tried = tables.group_by_place(section)
     every = sorted({size for _, size in tried})
+    counts = [cell.n for quantity in SHOWN for cell in tables.compute_cells(section, quantity).values()]
     rows, tidy, tied = [], [], []
     for name in order_frameworks(framework for framework, _ in tried):
         fastest, accurate = (
             order.find_best(points) if points else None for points in (speeds.get(name), accuracies.get(name))
         )
-        there = [_cell(section, quantity, name, fastest) for quantity in SHOWN]
-        highest = _cell(section, ACCURACY, name, accurate)
+        there = [_cell(section, quantity, name, fastest, max(counts)) for quantity in SHOWN]
+        highest = _cell(section, ACCURACY, name, accurate, max(counts))
         shown = [*there[:-1], *(_with_size(cell, best) for cell, best in ((there[-1], fastest), (highest, accurate)))]
         tied += [best.tied for best in (fastest, accurate) if best and best.tied]
         row = (TableCell(section.named(name)), _place(fastest, every), *shown[:-1], _place(accurate, every), shown[-1])
@@ -50,14 +51,13 @@ def build_table(section: Section) -> Table | None:
     head += ["Most accurate at", f"Highest {_label(section, ACCURACY).lower()}"]
     if len(every) == 1:
         head = [head[0], *head[2 : 2 + len(SHOWN)]]
-    speed_cells = tables.compute_cells(section, SPEED).values()
     return Table(
         NAME,
         TITLE if len(every) > 1 else TITLE_OF_ONE.format(every[0]),
         tuple(head),
         tuple(rows),
         pd.DataFrame(tidy, columns=list(TIDY)),
-        below=(tables.explain_cells(cell.n for cell in speed_cells), *([TIED] if tied else [])),
+        below=(tables.explain_cells(counts), *([TIED] if tied else [])),
         theme=Theme.SPEED,
     )
 
@@ -76,14 +76,17 @@ def _place(best: BestWithTies | None, every: list[int]) -> TableCell:
     return TableCell(f"{best.place}{tied}", best.place)
 
 
-def _cell(section: Section, quantity: Quantity, framework: str, best: BestWithTies | None) -> TableCell:
-    """Return the cell at the best batch size, or at the only one; without one, how the framework's trials ended."""
+def _cell(section: Section, quantity: Quantity, framework: str, best: BestWithTies | None, most: int) -> TableCell:
+    """Return the cell at the best batch size, or at the only one; without one, how the framework's trials ended.
+
+    `most`: the largest number of repeats in the table.
+    """
     cells = tables.compute_cells(section, quantity)
     own = {size: cell for (name, size), cell in cells.items() if name == framework}
     sizes = [best.place] if best else list({size for _, size in cells})
     if len(sizes) == 1:
         place = sizes[0]
-        return tables.format_cell(own[place], quantity.decimals, most=max(cell.n for cell in cells.values()))
+        return tables.format_cell(own[place], quantity.decimals, most)
     without = [cell for cell in own.values() if cell.status != tables.NOT_RUN and not cell.n]
     words = dict.fromkeys(tables.describe_status(cell.status) for cell in without)
     notes = tuple(dict.fromkeys(note for cell in without for note in cell.notes))

@@ -118,7 +118,12 @@ def _silent(section: Section) -> str:
 
 
 def _accuracy(section: Section) -> str:
-    """Describe parity from the paired repeats if there are enough; otherwise the gap between the frameworks."""
+    """Describe parity from the paired repeats if there are enough; otherwise the gap between the frameworks.
+
+    Custom code is compared with nothing: only its values are given.
+    """
+    if section.condition.task.own_code:
+        return _order(section, ACCURACY, {})
     compared = parity.compare(section)
     if parity.has_verdict(compared):
         counts = Counter(compared["verdict"])

@@ -147,13 +147,16 @@ def _of_one(of_section: Race) -> str:
     points = {size: of_size[names[0]] for size, of_size in of_section.points.items()}
     if len(points) == 1:
         ((size, point),) = points.items()
-        return say("headline.one_cell", named, name=names[0], speed=point.value, size=size)
+        return say("headline.one_cell", named, name=names[0], speed=tables.format_number(point.value), size=size)
     best = order.find_best(points)
     once = not all(point.sure for point in points.values())  # then an order to the best one rests on one repeat
-    if once and len(best.tied) == len(points) - 1:
-        every_once = all(point.n == 1 for point in points.values())
-        return say("headline.too_few_of_one", named, name=names[0], every=list(points), every_once=every_once)
-    return say("headline.alone", named, name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
+    facts = {"name": names[0], "every": list(points)}
+    if len(best.tied) < len(points) - 1:
+        return say("headline.alone", named, **facts, best=[best.place, *best.tied], once=once)
+    if not once:
+        return say("headline.none_fastest", named, **facts)
+    every_once = all(point.n == 1 for point in points.values())
+    return say("headline.too_few_of_one", named, **facts, every_once=every_once)
 
 
 def explain_missing(of_section: Race) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from .sentences import listed
 from .table import Placed, Table, TableCell
 
 CONDITIONS = "conditions"  # stem of the file, and its label
@@ -36,7 +37,6 @@ ESCAPED = str.maketrans(
         "\N{EN DASH}": "--",
         "\N{MULTIPLICATION SIGN}": r"$\times$",
         "\N{PLUS-MINUS SIGN}": r"$\pm$",
-        "\N{NO-BREAK SPACE}": "~",
         "\N{MINUS SIGN}": "$-$",
         "\N{LEFT DOUBLE QUOTATION MARK}": "``",
         "\N{RIGHT DOUBLE QUOTATION MARK}": "''",
@@ -188,8 +188,7 @@ def _say_below(placed: Placed) -> Iterator[str]:
     told = ["how to read"] * is_long + ["conditions"] * bool(placed.conditions)
     told += ["footnotes"] * bool(placed.table.notes)
     if told:
-        *first, last = told
-        words = (f"{', '.join(first)} and {last}" if first else last).capitalize()
+        words = listed(told).capitalize()
         chapter = f", {placed.chapter}" if placed.chapter and placed.conditions else ""
         yield rf"\par\smallskip\raggedright {words}: Section~\ref{{sec:{CONDITIONS}}}{chapter}." + "\n"
 

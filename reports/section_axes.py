@@ -136,12 +136,12 @@ def _table(
     below: Sequence[str] = (),
 ) -> Table:
     """Build the table of all levels: their own values, and `beside` them comparisons, {head: cells}."""
-    columns, counts = dict[str, Sequence[TableCell]](), []
-    for quantity in axis.quantities:
-        figure, cells = varied.cells(quantity)
-        counts.append(max(cell.n for cell in cells))
-        shown = [tables.format_cell(cell, quantity.decimals, counts[-1]) for cell in cells]
-        columns[f"{figure.label}, {figure.unit}"] = shown
+    own = {quantity: varied.cells(quantity) for quantity in axis.quantities}
+    counts = [cell.n for _, cells in own.values() for cell in cells]
+    columns: dict[str, Sequence[TableCell]] = {
+        f"{figure.label}, {figure.unit}": [tables.format_cell(cell, quantity.decimals, max(counts)) for cell in cells]
+        for quantity, (figure, cells) in own.items()
+    }
     columns |= beside
     rows = [
         (

@@ -286,6 +286,11 @@ def count_decimals(value: float) -> int:
     return max(0, min(MOST_DECIMALS, 2 - math.floor(math.log10(abs(value))))) if value else 0
 
 
+def format_number(value: float) -> str:
+    """Format three significant digits; whole numbers from 100 on."""
+    return f"{value:z,.{count_decimals(value)}f}"
+
+
 def describe_status(status: str) -> str:
     """Text of a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, otherwise how trials ended."""
     return " / ".join(SHORT_WORDS.get(part, part.replace("_", " ")) for part in status.split("+"))

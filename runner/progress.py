@@ -126,7 +126,10 @@ def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
 
 STAYS = "its earlier contended result stays; this attempt is kept in"
 NEW = "these are then new trials"
-KEPT = "their speed, usage, energy, power and times are withheld, their accuracy, losses and memory are shown"
+KEPT = (
+    "what this may have changed of speed, usage, energy, power, times and memory of the whole device is withheld; "
+    "accuracy, losses and other memory are shown"
+)
 
 
 class Advice:

@@ -25,6 +25,7 @@ from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
 from workloads.statistics import mean_interval, neighbour_score, trend_score
+from workloads.words import format_count
 
 FEWEST = 5
 LIMIT = 10
@@ -94,7 +95,7 @@ class CellSpeeds:
         """Return one line: how it ended, the interval's half-width in percent, and the number of repeats."""
         framework, batch_size = self.key
         width = f"±{100 * self.reach:.1f} %" if self.reach is not None else "no interval"
-        count = f"{len(self.speeds)} repeat{'' if len(self.speeds) == 1 else 's'}"
+        count = format_count(len(self.speeds), "repeat")
         if self.stopped is not None:
             return f"{framework} batch {batch_size}: {self.ended}; {width} after {count} that ended ok"
         end = f" after {count}, {width}" if self.stable else f", {width} after {count}"

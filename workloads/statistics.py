@@ -27,7 +27,7 @@ POWER = 0.8
 LEAST_SPREAD = 0.005  # standard deviation over mean; for accuracies one test image is used instead
 UNKNOWN_STEP = 1.0  # points; for a data set with an unknown number of test images
 RESAMPLES = 9999  # of a permutation test, which tries all orders of up to seven pairs, and of a bootstrap
-FEWEST_RANKED = 4  # pairs of a rank correlation
+FEWEST_RANKED, FEWEST_TESTED = 4, 5  # pairs of a rank correlation; of one with a p, which is 2/24 or more for four
 
 
 class Verdict(Enum):

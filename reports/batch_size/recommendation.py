@@ -8,7 +8,8 @@ from workloads.records.advice import choose_batch_size, find_judged, find_noise_
 from workloads.records.batch_answers import Answers, BatchAnswers, SizePoint
 
 from ..frameworks import FrameworkNames
-from ..sentences import say
+from ..sentences import say, status_words
+from ..tables import format_number
 from . import tables
 
 
@@ -45,7 +46,7 @@ def list_cliffs(frameworks: Sequence[Answers], named: FrameworkNames) -> list[st
             named,
             name=each.framework,
             largest=largest.batch_size,
-            speed=speed.images_per_s,
+            speed=format_number(speed.images_per_s),
             below=[100 * (1 - end) for end in (ratio.ratio, ratio.high, ratio.low) if end is not None],
             best=speed.best_batch_size,
         )
@@ -63,7 +64,7 @@ def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str], devic
         name=leader,
         batch_size=speed.batch_size,
         devices=devices,
-        speed=speed.mean,
+        speed=format_number(speed.mean),
         tied=[name for name in speeds if name not in (leader, *slower)],
         slower=slower,
         unknown=unknown,
@@ -78,7 +79,7 @@ def _refused(each: Answers, speed: SizePoint, named: FrameworkNames) -> str:
         named,
         name=each.framework,
         batch_size=speed.batch_size,
-        status=trial.status.replace("_", " ") if trial else None,
+        status=status_words(trial.status) if trial else None,
         reason=trial.reason if trial else None,
     )
 

@@ -26,8 +26,9 @@ from workloads.records.stored import LARGEST
 
 from ..condition_text import ABSENT
 from ..frameworks import FrameworkNames, name_frameworks
-from ..sentences import listed
-from ..table import Columns, Record, Table, TableCell, build_rows, number_cell
+from ..sentences import listed, status_words
+from ..table import Columns, Record, Table, TableCell, build_rows
+from ..tables import format_number
 
 NAME = "batch-size"
 NOT_JUDGED = "no ordinary trial has tested it"
@@ -69,8 +70,8 @@ def build_table(answers: BatchAnswers) -> Table:
         "Framework": lambda each: TableCell(named(each.framework)),
         "Largest": SIZES["largest"],
         "Fastest": lambda each: _found(each, each.fastest),
-        "Images/s": lambda each: _at_fastest(each, "{:,.0f}", lambda speed: speed),
-        "Epoch, s": lambda each: _at_fastest(each, "{:.1f}", lambda speed: _epoch_s(speed, answers)),
+        "Images/s": lambda each: _at_fastest(each, format_number, lambda speed: speed),
+        "Epoch, s": lambda each: _at_fastest(each, "{:.1f}".format, lambda speed: _epoch_s(speed, answers)),
         "Energy": SIZES["energy"],
         "Noise scale": SIZES["noise"],
         **{f"To {100 * target:g} %": at_target(target) for target in targets},
@@ -81,11 +82,11 @@ def build_table(answers: BatchAnswers) -> Table:
     return Table(NAME, "Which batch size", tuple(shown), rows, tidy, below=below)
 
 
-def _at_fastest(each: Answers, form: str, figure: Callable[[float], float | None]) -> TableCell:
+def _at_fastest(each: Answers, form: Callable[[float], str], figure: Callable[[float], float | None]) -> TableCell:
     """Return the cell of a figure that follows from the speed at the fastest size."""
     speed = find_point(each.fastest, each.fastest.batch_size if each.fastest else None)
     value = figure(speed.mean) if speed else None
-    return _judged(each, speed, number_cell(value, form)) if speed and value else TableCell(ABSENT)
+    return _judged(each, speed, TableCell(form(value), value)) if speed and value else TableCell(ABSENT)
 
 
 def _judged(each: Answers, found: Found, cell: TableCell) -> TableCell:
@@ -96,7 +97,7 @@ def _judged(each: Answers, found: Found, cell: TableCell) -> TableCell:
     trial = find_judged(each, found.batch_size)
     if trial is None:
         return replace(cell, notes=(*cell.notes, NOT_JUDGED))
-    status = trial.status.replace("_", " ")
+    status = status_words(trial.status)
     if trial.status is Status.UNVERIFIED:
         return TableCell(status, notes=(f"{found.batch_size:,} is not an answer: {trial.reason}", *cell.notes))
     if trial.status not in PASSED:

@@ -17,6 +17,7 @@ from itertools import chain
 
 from workloads.shifts import Shift, estimate_cells, estimate_together
 from workloads.statistics import ERROR, POWER, Estimate, Verdict, cut_interval, decide, holm, is_overruled
+from workloads.words import format_count
 
 from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
 from ..tables import Place
@@ -192,8 +193,7 @@ class MeanTest(QuantityTest):
     @property
     def name(self) -> str:
         """Name of the framework and the number of batch sizes in a sentence."""
-        sizes = len(self.batch_sizes)
-        return f"{self.label}, mean over {sizes} batch size{'' if sizes == 1 else 's'}"
+        return f"{self.label}, mean over {format_count(len(self.batch_sizes), 'batch size')}"
 
 
 AnyTest = CellTest | MeanTest

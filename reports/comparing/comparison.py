@@ -18,6 +18,7 @@ from .. import tables
 from ..frameworks import FrameworkNames, order_frameworks
 from ..load import ReportError
 from ..publishing import archive
+from ..sentences import status_words
 from ..tables import Place
 from . import cell_tests
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest
@@ -239,7 +240,7 @@ def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], pair: Pair
 
 def _ended(results: list[TrialResult]) -> str:
     """Format how trials ended: "ok", "out of memory", or "3 of 5 ok, 2 timeout"."""
-    counts = Counter(str(result.status).replace("_", " ") for result in results)
+    counts = Counter(status_words(result.status) for result in results)
     if len(counts) == 1:
         return next(iter(counts))
     counted = [f"{number} {status}" for status, number in counts.items() if status != Status.OK]

@@ -139,13 +139,17 @@ def describe_loss(test: AnyTest) -> str:
 
 def describe_open(test: AnyTest, tolerated_percent: float) -> str:
     """Return the line of a test for which `is_open` holds."""
+    tolerated = f"{tolerated_percent:g} {test.unit}"
     needed = test.repeats_needed(tolerated_percent)
-    advice = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"
+    number = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"
+    advice = f"{number} {test.replicate} on both sides would exclude {tolerated}"
+    if needed <= test.repeats:  # enough without a loss: what is measured keeps it open, and not their number
+        advice = f"the measured loss is too near {tolerated}, or beyond it: more {test.replicate} may not exclude it"
     known = "a loss is established, but not one of this size; " if test.verdict is Verdict.WORSE else ""
     return (
         f"{_change(test)}, {known}the loss may be up to {test.at_most_percent:.1f} {test.unit}; the "
         f"smallest that such {test.replicate} find in {100 * POWER:g} % of comparisons is {test.smallest_percent:.1f} "
-        f"{test.unit}; {advice} {test.replicate} on both sides would exclude {tolerated_percent:g}"
+        f"{test.unit}; {advice}"
     )
 
 

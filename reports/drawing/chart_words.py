@@ -8,7 +8,7 @@ from workloads.statistics import CONFIDENCE_PERCENT
 
 from ..charts import ChartSeries, Panel
 from ..sentences import listed
-from ..tables import count_decimals
+from ..tables import format_number
 
 ONE_TRIAL = "One trial per point: nothing is said about the spread between runs."
 MOST_NAMED = 4  # batch sizes without a value that are listed
@@ -28,11 +28,6 @@ def explain_points(most: int) -> str:
 def explain_repeats(most: int) -> str:
     """Explain a point without a bar."""
     return ONE_TRIAL if most < 2 else f"Means of up to {most} repeats; their intervals are in the tables."
-
-
-def format_number(value: float) -> str:
-    """Format three significant digits; whole numbers from 100 on."""
-    return f"{value:z,.{count_decimals(value)}f}"
 
 
 def describe_line(series: ChartSeries, at: str) -> str:

@@ -110,5 +110,5 @@ def _end(panel: Panel) -> str:
     parts = []
     for series in panel.series:
         last = next((y for y in reversed(series.y) if y is not None), None)
-        parts.append(f"{series.label} {'no value' if last is None else chart_words.format_number(last)}")
+        parts.append(f"{series.label} {'no value' if last is None else tables.format_number(last)}")
     return ", ".join(parts)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ..charts import Chart, Panel, Scale, SeriesKind
 from ..frameworks import Style
+from ..tables import format_number
 from . import figures, frame, panels
-from .chart_words import format_number
 from .sizes import Layout
 from .styles import BLACK, WHITE
 from .traces import Trace, build_traces, list_legend

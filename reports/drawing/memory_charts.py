@@ -12,6 +12,7 @@ from ..charts import Chart, ChartSeries, Panel, Scale, SeriesKind
 from ..conditions import Section
 from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
 from ..table import Theme
+from ..tables import format_number
 from . import chart_words
 from .chart_series import BATCH_AXIS, build_series, choose_scale
 
@@ -187,6 +188,6 @@ def _line(framework: str, name: str, line: Line, last: float) -> ChartSeries:
 
 
 def _equation(line: Line) -> str:
-    fixed = chart_words.format_number(line.fixed_bytes / 2**20)
-    per_sample = chart_words.format_number(line.per_sample_bytes / 2**10)
+    fixed = format_number(line.fixed_bytes / 2**20)
+    per_sample = format_number(line.per_sample_bytes / 2**10)
     return f"{fixed} MiB + {per_sample} KiB per sample, R^2 {line.r_squared:.4f}"

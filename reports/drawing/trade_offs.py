@@ -108,7 +108,7 @@ def _lead(better: tuple[int, int], left_out: int, tried: int) -> str:
 def _say_front(cells: Cells, front: Sequence[Place], units: tuple[str, str], named: FrameworkNames) -> str:
     found = []
     for name, size in front:
-        means = (f"{chart_words.format_number(cell.mean)} {unit}"
+        means = (f"{tables.format_number(cell.mean)} {unit}"
                  for cell, unit in zip(cells[name, size], units, strict=True))  # fmt: skip
         found.append(f"{named(name)} {size} ({', '.join(means)})")
     return f"On the Pareto front, of {format_count(len(cells), 'cell')}: {'; '.join(found)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from workloads.statistics import ERROR, FEWEST_RANKED, p_of_ranks, rank_correlation
+from workloads.statistics import ERROR, FEWEST_TESTED, p_of_ranks, rank_correlation
 
 from ..conditions import Section
 from ..frameworks import FrameworkNames
@@ -33,7 +33,7 @@ NAME = "agreement"
 HOW = (
     "Difference: measured minus published. Shape: Spearman's rank correlation over the batch sizes, p by permutation; "
     f"below {ERROR:g} a positive one means the same shape, a negative one the opposite. It needs "
-    f"{FEWEST_RANKED} batch sizes. Order: the framework's rank among the others whose published values "
+    f"{FEWEST_TESTED} batch sizes. Order: the framework's rank among the others whose published values "
     f"differ; uncertain if intervals overlap or values are within {TIE_PERCENT:g} % of each other. * one repeat: in "
     "this run only."
 )
@@ -77,7 +77,7 @@ def _agreement(ours: Reproduced, series: str, framework: str) -> dict[str, Any]:
     pairs = ours.pairs(series, framework)
     differences = {size: a - b for size, (a, b) in pairs.items()}
     largest = max(differences, key=lambda size: abs(differences[size]), default=None)
-    sides = [*zip(*pairs.values(), strict=True)] if len(pairs) >= FEWEST_RANKED else [(), ()]
+    sides = [*zip(*pairs.values(), strict=True)] if len(pairs) >= FEWEST_TESTED else [(), ()]
     orders = _orders(ours, series, framework)
     return {
         "quantity": ours.metric.name,
@@ -148,10 +148,17 @@ def headline(section: Section) -> tuple[str, str] | None:
     if ours is None:
         return None
     metric, distances = ours.metric, ours.distances()
-    nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
-    within = [(name, _round_up(away)) for name, away in nearest_first]
-    row = metric.finding[:1].lower() + metric.finding[1:]
-    text = say("published.nearness", section.named, distances=within, unit=metric.unit, row=row, once=_is_once(ours))
+    nearest_first = sorted(((name, away, sizes) for name, (away, sizes) in distances.items()), key=itemgetter(1))
+    text = say(
+        "published.nearness",
+        section.named,
+        distances=[(name, _round_up(away), sizes) for name, away, sizes in nearest_first],
+        unit=metric.unit,
+        row=metric.finding[:1].lower() + metric.finding[1:],
+        alike=len({sizes for _, sizes in distances.values()}) == 1,
+        from_size=metric.from_size if any(size < metric.from_size for _, size in ours.points) else 0,
+        once=_is_once(ours),
+    )
     return text, metric.quantity.name
 
 

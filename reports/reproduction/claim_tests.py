@@ -2,7 +2,7 @@
 
 Published figures count as exact: their interval is the value itself. A value from one repeat has no interval, so its
 claim neither holds nor fails. Such a claim is seen in this run, not seen, or the values are too close to each other. A
-trend over four or more batch sizes is tested even so, because the sizes serve as repeats. Claims that compare two
+trend over five or more batch sizes is tested even so, because the sizes serve as repeats. Claims that compare two
 sides: `claim_sides`.
 """
 
@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from workloads.statistics import (
     FEWEST_RANKED,
+    FEWEST_TESTED,
     Verdict,
     decide,
     p_of_ranks,
@@ -116,10 +117,11 @@ def is_extreme(
 def rises(values: dict[int, Point]) -> ClaimVerdict:
     """Test if values and batch sizes have a rank correlation of STRONG or more."""
     sizes, numbers = list(values), [point.value for point in values.values()]
-    if len(sizes) < FEWEST_RANKED:
-        return _few(values)
+    published = all(point.n == 0 for point in values.values())
+    if len(sizes) < (fewest := FEWEST_RANKED if published else FEWEST_TESTED):
+        return _few(values, fewest)
     rho = rank_correlation(sizes, numbers)
-    if all(point.n == 0 for point in values.values()):  # published
+    if published:
         return ClaimVerdict(Outcome.HOLDS if rho >= STRONG else Outcome.FAILS, f"rank correlation {rho:.2f}")
     if math.isnan(rho):
         return ClaimVerdict(Outcome.FAILS, "all values are the same")
@@ -137,7 +139,7 @@ def describe_correlation(rho: float, n: int, p: float) -> str:
 def is_flat(values: dict[int, Point]) -> ClaimVerdict:
     """Test if the highest value is at most FLAT times the lowest."""
     if len(values) < FEWEST_RANKED:
-        return _few(values)
+        return _few(values, FEWEST_RANKED)
     points = values.values()
     top, bottom = (pick(point.value for point in points) for pick in (max, min))
     text = f"highest is {top / bottom:.2f} times the lowest" if bottom else "the lowest is 0"
@@ -183,8 +185,8 @@ def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> ClaimVer
     return all_above([(values[a], values[b]) for a, b in itertools.pairwise(sizes)], text)
 
 
-def _few(values: dict[int, Point]) -> ClaimVerdict:
-    return ClaimVerdict(Outcome.UNCERTAIN, f"{len(values)} batch sizes, {FEWEST_RANKED} are needed")
+def _few(values: dict[int, Point], fewest: int) -> ClaimVerdict:
+    return ClaimVerdict(Outcome.UNCERTAIN, f"{len(values)} batch sizes, {fewest} are needed")
 
 
 def _missing(values: dict[int, Point], sizes: Sequence[int]) -> ClaimVerdict | None:

@@ -82,6 +82,14 @@ def test_the_fastest_framework_is_advised_where_intervals_tell_it_apart(tmp_path
     assert "34 trials" in grounds and "900" in grounds and "2,311" in grounds
 
 
+def test_a_slow_training_has_its_speed_in_three_digits_in_the_advice_and_in_the_table(tmp_path: Path) -> None:
+    results = store_answers(tmp_path, answers("pytorch", 4, 4.2))
+    assert sentences(results)[0] == "Train with PyTorch at batch size 4: 1.40 images/s."
+    main([str(results), "--format", "md"])
+    shown = rows(results / "report" / "batch-size.md")
+    assert shown["PyTorch"][shown["Framework"].index("Images/s")] == "1.40"
+
+
 def test_frameworks_whose_intervals_meet_are_not_put_in_order(tmp_path: Path) -> None:
     advice, _ = sentences(store_answers(tmp_path, answers("pytorch", 128, 4550), answers("tensorflow", 128, 4600)))
     assert "not significantly different from PyTorch" in advice

@@ -173,14 +173,21 @@ def test_memory_of_a_gpu_is_tested() -> None:
 
 
 def test_a_trend_needs_sizes_in_order_and_their_p() -> None:
-    assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == ClaimVerdict(Outcome.UNCERTAIN, "3 batch sizes, 4 are needed")
-    # four in order: p = 2 / 24
-    assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNCERTAIN
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == ClaimVerdict(Outcome.UNCERTAIN, "3 batch sizes, 5 are needed")
+    # four in order: p = 2 / 24, so that no values of four could show a trend
+    four = ClaimVerdict(Outcome.UNCERTAIN, "4 batch sizes, 5 are needed")
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4)) == four
+    assert claim_tests.rises(repeated(0, s4=1, s8=2, s16=3, s32=4)) == four
     assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4, s64=5)).outcome is Outcome.HOLDS
     assert claim_tests.rises(once(s4=5, s8=4, s16=3, s32=2, s64=1)).outcome is Outcome.FAILS
     assert claim_tests.rises(once(s4=2, s8=5, s16=1, s32=4, s64=3)).outcome is Outcome.UNCERTAIN
-    assert claim_tests.rises(once(s4=1, s8=1, s16=1, s32=1)) == ClaimVerdict(Outcome.FAILS, "all values are the same")
-    assert claim_tests.rises(repeated(0, s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNCERTAIN
+    same = claim_tests.rises(once(s4=1, s8=1, s16=1, s32=1, s64=1))
+    assert same == ClaimVerdict(Outcome.FAILS, "all values are the same")
+    published = {size: Point(size, size, size, 0) for size in (4, 8, 16, 32)}
+    assert claim_tests.rises(published).outcome is Outcome.HOLDS, "published values are exact and need no p"
+    del published[32]
+    assert claim_tests.rises(published).why == "3 batch sizes, 4 are needed"
+    assert claim_tests.is_flat(once(s4=100, s8=110, s16=120)).why == "3 batch sizes, 4 are needed"
 
 
 @pytest.mark.parametrize(

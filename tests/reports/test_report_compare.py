@@ -162,6 +162,21 @@ def test_with_the_repeats_that_are_advised_such_a_loss_is_excluded(quantity: Qua
     assert bound(needed) <= percent < bound(needed - 1)
 
 
+def test_no_fewer_repeats_than_were_made_are_advised() -> None:
+    """Ten pairs would exclude 5 %, but a loss of 4 % was measured: its bound is 5.7 %."""
+    test = MeanTest(
+        framework="mxnet", label="MXNet", quantity=SPEED, shift=-0.04, repeats=10, batch_sizes=(32,),
+        estimate=Estimate(-0.04, 0.01, 9), p_worse=0.0016, p_better=0.9984, tests=1,
+    )  # fmt: skip
+    assert gate.is_open(test, 5) and test.repeats_needed(5) == 3
+    line = gate.describe_open(test, 5)
+    assert line.startswith("MXNet, mean over 1 batch size: speed worse by 3.9 %, a loss is established, ")
+    assert "the loss may be up to 5.7 %; " in line
+    assert line.endswith("; the measured loss is too near 5 %, or beyond it: more repeats may not exclude it")
+    wide = replace(test, estimate=Estimate(-0.04, 0.03, 9))
+    assert gate.describe_open(wide, 5).endswith("; about 26 repeats on both sides would exclude 5 %")
+
+
 def test_usage_is_shown_and_never_judged(tmp_path: Path) -> None:
     a = [with_figures(t, cpu_percent=90 + t.spec.draw.repeat) for t in repeats([100, 101, 102])]
     b = [with_figures(t, cpu_percent=50 + t.spec.draw.repeat) for t in repeats([100, 101, 102], **LATER)]
@@ -344,7 +359,7 @@ def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> N
         r"uncertain: a loss of 5 % is not excluded in 1 of 3 values\n"
         r"reports: PyTorch, mean over 1 batch size: speed worse by 3\.\d %, the loss may be up to (\d+\.\d) %; the "
         r"smallest that such runs find in 80 % of comparisons is (\d+\.\d) %; about \d+ runs on both sides would "
-        r"exclude 5\n",
+        r"exclude 5 %\n",
         unsure.stderr,
     )
     assert found and float(found[1]) > 10 and float(found[2]) > 10

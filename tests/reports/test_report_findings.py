@@ -244,6 +244,14 @@ def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot
     assert one(summary.findings, "Test accuracy within 1 point")
     assert one(summary.not_verified, "6 of 6 trials were disturbed by other processes (contended).")
     assert not [line for line in (*summary.findings, *summary.not_verified) if "give no number" in line]
+    # in the epochs alone: the window's figures are shown, and no sentence denies it
+    shares = {"foreign_cpu_percent": Figure(5.0, "sampler"), "foreign_cpu_epochs_percent": Figure(40.0, "sampler")}
+    calm = told(trial("pytorch", 4, figures=shares, **busy))
+    assert one(calm.findings, "Training speed").startswith("Training speed, 1351 images/s.")
+    assert one(calm.not_verified, "1 of 1 trial was disturbed by other processes (contended).").endswith(
+        " What this may have changed of speed, usage, energy, power, times and memory of the whole device is withheld. "
+        "Accuracy, losses and other memory are reported."
+    )
     several = [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
     assert "PyTorch: " in told(trial("pytorch", 4), *several).headline
     assert told(*several, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(
@@ -391,14 +399,21 @@ def test_a_study_named_after_a_publication_begins_with_how_near_it_came() -> Non
     summary = told(accurate(48.83, study="osu-2020"), accurate(46.83, "mxnet", study="osu-2020"))
     # published 45.83 at 8
     assert summary.headline == (
-        "MXNet came within 1.0 points of the published accuracy row in one repeat, by root mean square, TensorFlow "
-        "within 3.0"
+        "MXNet came within 1.0 points of the published accuracy row (1 batch size) in one repeat, by root mean square, "
+        "TensorFlow within 3.0"
     )
     assert summary.about == "accuracy"
     # 1.51 points away is not within 1.5
     repeats = [accurate(47.34, study="osu-2020", repeat=repeat) for repeat in range(2)]
     assert told(*repeats).headline == (
-        "TensorFlow comes within 1.6 points of the published accuracy row, by root mean square"
+        "TensorFlow comes within 1.6 points of the published accuracy row (1 batch size), by root mean square"
+    )
+    # two sizes of one framework, and one of the other; batch size 4 was run, and is left out
+    sizes = {8: 48.83, 16: 59.06, 4: 10.0}
+    several = [accurate(percent, size=size, study="osu-2020") for size, percent in sizes.items()]
+    assert told(*several, accurate(46.83, "mxnet", study="osu-2020")).headline == (
+        "MXNet came within 1.0 points of the published accuracy row (1 batch size, from 8 on) in one repeat, by root "
+        "mean square, TensorFlow within 3.6 (2 batch sizes)"
     )
     assert told(accurate(48.83), accurate(46.83, "mxnet")).about == "speed"
 

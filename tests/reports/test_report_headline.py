@@ -67,6 +67,8 @@ def test_one_repeat_names_nobody_unless_its_lead_is_beyond_the_spread_that_other
     near = {"pytorch": {4: 109.0}, "mxnet": {4: 100.0}}
     assert said(*once(near), *known) == "One run in a cell is not enough to rank training speeds within 11 %"
     assert said(*once({"pytorch": {4: 113.0}, "mxnet": {4: 100.0}}), *known).startswith("PyTorch was fastest")
+    wide = repeated({"pytorch": {16: 100.0, 32: 100.0}}, spread=20.0)
+    assert said(*once(near), *wide).endswith(" within 111 %"), "no exponent"
     assert said(*once(near), *known[:3]) == TOO_FEW.replace("per cell", "in a cell"), "one cell shows too little"
     three = repeated({"pytorch": {4: 300.0}}, spread=2.0)
     assert said(*three, *once({"mxnet": {4: 100.0}})) == TOO_FEW.replace("per cell", "in a cell")
@@ -126,7 +128,10 @@ def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() 
     assert said(*repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 200.0}})) == "PyTorch trains fastest at batch size 8"
     tied = repeated({"pytorch": {4: 100.0, 8: 300.0, 16: 299.0, 32: 301.0}})
     assert said(*tied) == "PyTorch trains fastest at batch sizes 8 to 32"
+    every = said(*repeated({"pytorch": {8: 300.0, 16: 299.0}}))
+    assert every == "PyTorch: none of 2 batch sizes is significantly faster than all others", "no fastest one is named"
     assert said(speedy("pytorch", 4, 1234.5)) == "PyTorch: 1,234 images/s at batch size 4"
+    assert said(speedy("pytorch", 4, 1.4)) == "PyTorch: 1.40 images/s at batch size 4", "three digits, as in tables"
     two = speedy("pytorch", 4, 100), speedy("pytorch", 8, 200)
     assert said(*two) == "PyTorch: one run per cell is not enough to rank 2 batch sizes by speed"
     assert rows(section(*two))["PyTorch"][0] == "8 or 4"
@@ -185,6 +190,21 @@ def test_the_best_batch_size_has_what_it_takes_and_what_it_reaches_there_with_ti
     assert memory.startswith("505 "), "500 MiB, a quarter of 16, and 1 in the mean of the repeats"
     assert (accurate, highest.split()[0]) == ("4", "95.00"), "fast is not accurate: both stand there"
     assert (accuracy.rpartition(" at ")[2], highest.rpartition(" at ")[2]) == ("16", "4"), "each says where"
+
+
+def test_a_cell_of_the_best_batch_size_with_fewer_repeats_than_another_column_has_its_n() -> None:
+    """A neighbour disturbed one repeat: its speed is withheld, its memory and accuracy are not."""
+    results = repeated({"pytorch": {4: 100.0, 8: 300.0}})
+    results = [
+        replace(each, status=Status.CONTENDED, reason="others took 40 %") if each.spec.draw.repeat == 1 else each
+        for each in results
+    ]
+    _, speed, memory, accuracy, *_ = rows(section(*results))["PyTorch"]
+    assert speed.startswith("300 [") and speed.endswith("] n=2")
+    assert memory.startswith("503 [") and accuracy == "90.00 [90.00, 90.00] at 8", "means of three have no n"
+    table = best.build_table(section(*results))
+    assert table and table.below[0].startswith("Mean of n = 3 repeats, ")
+    assert table.below[0].endswith(" A cell with fewer repeats has its n.")
 
 
 def test_a_framework_without_a_number_keeps_its_row_with_what_became_of_it() -> None:

@@ -40,9 +40,14 @@ def test_its_accuracy_is_held_against_nobodys_and_it_is_told_apart_from_what_nob
     trials = [own(name, 32, repeat) for name in ("pytorch@a", "pytorch@b") for repeat in range(3)]
     built = make(store(tmp_path, *trials), tmp_path / "report")
     assert "Accuracy parity is not stated: custom code, not compared." in built.markdown
+    assert "Test accuracy, 72.0 %." in built.markdown, "a value, and no verdict"
+    assert "Test accuracy within" not in built.markdown and "paired repeats" not in built.markdown
     assert list(rows(tmp_path / "report" / "speed.md"))[1:] == ["PyTorch @a", "PyTorch @b"]
     assert not (tmp_path / "report" / "parity.md").exists()
     assert all(check.name != CheckName.GATE for check in own().checks)
+    once = make(store(tmp_path / "once", *trials[::3]), tmp_path / "once" / "report")
+    assert "Test accuracy, 71.0 %." in once.markdown
+    assert "paired repeats" not in once.markdown, "more repeats would not be compared either"
     built = make(store(tmp_path / "2", own(), own(batch_size=64), trial()), tmp_path / "2" / "report")
     assert "2 of 3 ok trials train custom code, not compared: it was checked only against itself." in built.markdown
     assert "1 of 3 ok trials have no check that they compute the same as the others." in built.markdown

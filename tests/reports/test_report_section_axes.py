@@ -238,6 +238,27 @@ def test_a_split_that_did_not_end_well_says_so_and_one_alone_is_no_table(tmp_pat
     assert not [table for table in alone.report.across if "accumulation" in table.name]
 
 
+def test_a_cell_with_fewer_repeats_than_another_column_has_its_n_and_the_sentence_below_explains_it(
+    tmp_path: Path,
+) -> None:
+    def shown(name: str, *second: Status) -> list[list[str]]:
+        """Return speed, step time and memory of two levels, whose second repeats of three ended so."""
+        levels = ((1, 64), (4, 16))
+        trials = [split("pytorch", *level, 100, 400, repeat=repeat) for level in levels for repeat in range(3)]
+        for place, status in zip((1, 4), second, strict=True):
+            trials[place] = replace(trials[place], status=status, reason=None if status is Status.OK else "so")
+        (table,) = (table for table in told(tmp_path / name, *trials).report.across if "accumulation" in table.name)
+        assert "Mean of n = 3 repeats, " in table.below[0]
+        assert table.below[0].endswith(" A cell with fewer repeats has its n.")
+        return [[cell.text for cell in row[2:5]] for row in table.rows]
+
+    three = ["640 [640, 640]", "100 [100, 100]", "400 [400, 400]"]
+    two = [f"{text} n=2" for text in three]
+    disturbed = shown("disturbed", Status.CONTENDED, Status.CONTENDED)
+    assert disturbed == [[*two[:2], three[2]]] * 2, "speed and step time are withheld, memory is not"
+    assert shown("failed", Status.OK, Status.FAILED) == [three, two]
+
+
 def test_batchnorm_is_told_where_batches_are_accumulated_and_nowhere_else(tmp_path: Path) -> None:
     trials = (trial(workload=name, accumulate=count) for name in ("resnet-18", "osu-cnn") for count in (1, 4))
     chapters = told(tmp_path, *trials).report.chapters
