@@ -5,6 +5,12 @@
 
 from __future__ import annotations
 
+from workloads import program
+
+if __name__ == "__main__":
+    program.interrupt_at_once()
+    program.report_missing_packages()
+
 import argparse
 import sys
 from collections.abc import Sequence
@@ -24,7 +30,7 @@ from workloads.source.kept import describe_origin
 from workloads.source.vocabulary import ImportRefused
 from workloads.study import Study, StudyError
 
-EXIT_BAD_INPUT = 2
+EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -59,7 +65,8 @@ def import_model(options: argparse.Namespace) -> str:
 
 
 def _check_alone(imported: Imported, importer: Importer, study: Study, dataset: Dataset, out: Path) -> Imported:
-    """Return the import, without its origin if the file makes no model without those next to it: a run takes it alone.
+    """Return the import, without its origin if the file makes no such model without those next to it: a run takes it
+    alone.
 
     The file is imported once more, unless `out` names no origin anyway.
     """
@@ -67,9 +74,12 @@ def _check_alone(imported: Imported, importer: Importer, study: Study, dataset: 
     if "missing" in describe_origin(imported, source, out):
         return imported
     try:
-        replace(importer, alone=True, known={}).import_model(study, dataset)
+        alone = replace(importer, alone=True, known={}).import_model(study, dataset)
     except BadInput as error:
         reason = f"{source.name} makes no model without the files next to it: {error.__cause__ or error}"
+        return replace(imported, origin=None, unproven=reason)
+    if alone.workload != imported.workload:  # an installed package has the name of a file there
+        reason = f"{source.name} makes another model without the files next to it"
         return replace(imported, origin=None, unproven=reason)
     return imported
 
@@ -80,12 +90,18 @@ def _refuse_data(folder: Path) -> tuple[Split, Split]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return the exit code: 0, or 2 with one line if nothing was written."""
+    """Return the exit code: 0; 2, or 1 after an error of the system, with one line; 130 after Ctrl-C."""
+    program.interrupt_in_order()
     try:
         print(import_model(parse(arguments)))
     except BadInput as error:
         print(f"workloads: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except OSError as error:
+        print(f"workloads: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:  # the command that started this one says so
+        return program.EXIT_INTERRUPTED
     return 0
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from . import program
+
+if __name__ == "__main__":
+    program.interrupt_at_once()
+    program.report_missing_packages()
+
 import argparse
 import math
 import os
@@ -11,7 +17,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from . import program
 from .activations import FLOAT32_BYTES, activation_bytes
 from .command_line import CommandLine
 from .memory_table import USUAL_OPTIMIZER, USUAL_SIZES, NothingCounted, align, describe_memory
@@ -23,6 +28,7 @@ from .spec import OPTIMIZER_NAMES, Workload
 
 HEAD = ("layer", "kind", "output shape", "parameters", "multiply-adds", "output bytes")
 SOURCE = "source"  # head of the column with the source's names
+EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
 
 def list_rows(workload: Workload) -> Iterator[tuple[str, ...]]:
@@ -43,7 +49,8 @@ def describe(workload: Workload, places: Mapping[str, str] | None = None) -> str
     """Return the lines for a terminal; `places` says where each layer of an imported network comes from."""
     shape = " x ".join(map(str, workload.input_shape))
     differs = [f"differs from it: {workload.differs}"] if workload.differs else []
-    lines = [f"{workload.name}: {workload.summary}".rstrip(": "), *differs, f"input {shape}, loss {workload.loss}", ""]
+    pixels = f"input {shape} in 0..{255 * workload.scale:g}"
+    lines = [f"{workload.name}: {workload.summary}".rstrip(": "), *differs, f"{pixels}, loss {workload.loss}", ""]
     table = [HEAD, *list_rows(workload)]
     sources = [SOURCE, *((places or {}).get(row[0], "") for row in table[1:])] if places else [""] * len(table)
     lines += [f"{line}  {source}".rstrip() for line, source in zip(align(table, texts=3), sources, strict=True)]
@@ -135,8 +142,9 @@ def _add_code_options(command: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 2 for a network that is not available."""
+    """Return the exit code: 2 for a network that is not available, 1 after an error of the system, 130 after Ctrl-C."""
     program.outlast_readers()
+    program.interrupt_in_order()
     options = _parse(arguments)
     try:
         if CODE.fullmatch(options.network):
@@ -149,7 +157,13 @@ def main(arguments: list[str]) -> int:
             print(_describe(options, find_imported(options.network)))
     except (NetworkError, ImportRefused, NothingCounted, _BadOption) as error:
         print(f"workloads: {error}", file=sys.stderr)
-        return 2
+        return EXIT_BAD_INPUT
+    except OSError as error:
+        print(f"workloads: {error.filename or 'system'}: {error.strerror or error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("\nworkloads: interrupted", file=sys.stderr)
+        return program.EXIT_INTERRUPTED
     return 0
 
 

@@ -28,7 +28,7 @@ from workloads.layers import Shape
 from workloads.records.job import Fit, ImageFindings
 from workloads.words import format_count
 
-FORMAT = 4  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
+FORMAT = 5  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
 META, UNREADABLE = "meta.json", "unreadable.txt"
 COPY_ROWS = 64
 CACHE_VARIABLE = "BATCHWISE_CACHE"  # of the user: the folder

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from runner.data import pixel_values
+from runner.data.orientation import LYING, find_orientation, turn_upright
 from runner.data.pixel_values import Extent
 from workloads.datasets import Images
 from workloads.layers import Shape
@@ -62,7 +63,6 @@ def open_archive(path: str, changed_ns: int) -> zipfile.ZipFile:
 
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 LEAST_SIDE = 2  # pixels
-ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # of EXIF: the tag, and its values for which rows become columns
 UNREADABLE = (  # raised by Pillow's decoders for damaged files
     OSError, SyntaxError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError, EOFError, struct.error,
     zlib.error, BadZipFile, NotImplementedError, RuntimeError, Image.DecompressionBombWarning,
@@ -99,7 +99,7 @@ def look(source: str | Packed) -> Look:
         file.seek(0)
         with Image.open(file, formats=FORMATS) as image:
             columns, rows = image.size
-            lying = Image.Image.getexif(image).get(ORIENTATION) in LYING  # the getexif of PNG decodes all of it
+            lying = find_orientation(image) in LYING
         if min(rows, columns) < LEAST_SIDE:
             raise UnreadablePicture(f"{rows} x {columns} pixels")
         return Look(digest.hexdigest(), (columns, rows) if lying else (rows, columns))
@@ -179,13 +179,14 @@ def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None
 
     For an image with a palette, the extent is that of the palette's colours.
     """
-    if (wide := read_wide_values(image, file)) is not None:
-        return ImageOps.exif_transpose(reduce_to_bytes(wide, image, pixel_range)), pixel_values.compute_extent(wide)
-    factor = FACTORS.get(_find_layout(image), 1)
+    wide, factor = read_wide_values(image, file), FACTORS.get(_find_layout(image), 1)
+    image.load()  # a PNG's EXIF may follow its pixels
+    orientation = find_orientation(image)
+    if wide is not None:
+        return turn_upright(reduce_to_bytes(wide, image, pixel_range), orientation), pixel_values.compute_extent(wide)
     if image.mode == "L" and CLEAR in image.info:
         image.info[CLEAR] *= factor  # Pillow compares the file's value with its own
-    image = ImageOps.exif_transpose(image)
-    plain = image
+    image = plain = turn_upright(image, orientation)
     if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
         plain = image.convert("RGBA" if image.has_transparency_data else "RGB")
     extent = pixel_values.compute_histogram_extent(plain.histogram())
@@ -265,7 +266,7 @@ def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
 
 
 def reduce_to_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRange | None) -> Image.Image:
-    """Return a picture of 8 bits per value, with the EXIF of `image`. Opacity always uses the whole range."""
+    """Return a picture of 8 bits per value. Opacity always uses the whole range."""
     if CLEAR in image.info:
         seen = (wide != np.asarray(image.info[CLEAR])).any(axis=2, keepdims=True)
         wide = np.concatenate([wide, np.where(seen, MOST, 0).astype(np.uint16)], axis=2)
@@ -274,10 +275,7 @@ def reduce_to_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRa
     parts = _scaled(wide) if pixel_range is None else pixel_values.convert_to_bytes(wide, pixel_range)
     if colours < channels:
         parts[..., colours:] = _scaled(wide[..., colours:])
-    made = Image.fromarray(parts[..., 0] if channels == 1 else parts)
-    if "exif" in image.info:
-        made.info["exif"] = image.info["exif"]
-    return made
+    return Image.fromarray(parts[..., 0] if channels == 1 else parts)
 
 
 def _scaled(wide: NDArray[Any]) -> NDArray[np.uint8]:

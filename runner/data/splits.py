@@ -66,6 +66,7 @@ def count_images(folder: Path) -> int:
 def _test(folder: Path, root: Path, train: str, others: list[str], test_folder: str | None) -> str | None:
     """Return the folder that the user names, else test/, else the only one that can be meant. Raises DataError."""
     if test_folder is not None:
+        test_folder = os.path.normpath(test_folder)  # without the / of a shell's completion
         if test_folder not in others:
             there = _listed(root, others) or "nothing else"
             raise DataError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from workloads.networks import NAME, WORKLOADS, NetworkError, accept, find_impor
 from workloads.records.build import column_of
 from workloads.records.job import DRAWN, OWN, Initial, Placement
 from workloads.records.network import OwnCode
-from workloads.source.files import CODE, ONNX, is_source
+from workloads.source.files import CODE, ONNX, is_source, make_workload_name
 from workloads.source.graph import ImportRefused
 from workloads.source.imported import Imported
 from workloads.source.traced import read_traced, write_request
@@ -36,8 +35,8 @@ from workloads.study import Study
 
 TRACED_S = 600.0  # the code may draw or load hundreds of millions of weights
 USUAL_FUNCTION = "make_model"
-# File types in which frameworks keep trained weights.
-WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
+# Endings of files in which frameworks keep trained weights; another .h5 of Keras is a whole model.
+WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".weights.h5": "tensorflow", ".params": "mxnet"}
 ABSENT, NEIGHBOURS = ("ModuleNotFoundError", "FileNotFoundError"), "; a run copies that file alone, without others"
 NOT_COMPARED = "it is not proven to be the model that it was imported from"
 ONNX_NOT_COMPARED = (
@@ -179,8 +178,9 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
     if is_code(study.workload):
         return importer.import_model(study, dataset)
     path, weights = Path(study.workload), Path(study.workload.partition(":")[0])
-    if weights.suffix in WEIGHTS_OF:
-        raise BadInput(f"--workload {weights}: holds weights, not a network{_offer_import(WEIGHTS_OF[weights.suffix])}")
+    for ending, framework in WEIGHTS_OF.items():
+        if weights.name.endswith(ending):
+            raise BadInput(f"--workload {weights}: holds weights, not a network{_offer_import(framework)}")
     for key, option in (("from_framework", "--from"), ("input_shape", "--input-shape")):
         if getattr(study, key) is not None:
             names = own_code.list_defined(path) if path.suffix == ".py" else []
@@ -193,8 +193,8 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
     try:
         imported = find_imported(study.workload)
     except NetworkError as error:
-        framework = own_code.find_framework(path)
-        raise BadInput(f"{error}{_offer_import(framework, path) if framework else ''}") from error
+        imports = own_code.find_framework(path)
+        raise BadInput(f"{error}{_offer_import(imports, path) if imports else ''}") from error
     if study.workload not in importer.told and (said := _describe_comparison(imported, path, importer.project)):
         importer.told.add(study.workload)
         print(f"runner: {said}", file=sys.stderr)
@@ -230,5 +230,5 @@ def choose_initial(study: Study, imported: Imported) -> Initial:
 def name_workload(path: Path, function: str) -> str:
     """Return the name of the network that a function of a file makes."""
     words = path.stem if function == USUAL_FUNCTION else f"{path.stem}-{function}"
-    name = re.sub(r"[^a-z0-9.]+", "-", words.lower()).strip("-.")[:30].rstrip("-.")
+    name = make_workload_name(words)[:30].rstrip("-.")
     return name if NAME.fullmatch(name) else "imported"

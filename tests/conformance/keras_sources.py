@@ -51,7 +51,16 @@ def make_mixed() -> Any:
     return keras.Model(entering, layers.Dense(1, use_bias=False, activation="sigmoid")(x))
 
 
-OWN = {"patches": make_patches, "mixed": make_mixed}
+def make_ended() -> Any:
+    """Return a model whose last layer is another model."""
+    inner_entering = keras.Input(SHAPE)
+    inner = layers.GlobalAveragePooling2D()(layers.Conv2D(4, 3, strides=4, activation="relu")(inner_entering))
+    inner = keras.Model(inner_entering, layers.Dense(5, activation="softmax")(inner), name="inner")
+    entering = keras.Input(SHAPE)
+    return keras.Model(entering, inner(layers.Rescaling(1 / 255)(entering)))
+
+
+OWN = {"patches": make_patches, "mixed": make_mixed, "ended": make_ended}
 
 
 def make(name: str) -> Any:
@@ -92,7 +101,10 @@ def compute_logits(name: str, model: Any, pixels: Any) -> Any:
     keras.config.set_dtype_policy("float32")
     twin.set_weights(model.get_weights())
     finalize(twin)
-    twin.layers[-1].activation = keras.activations.linear
+    last = twin.layers[-1]
+    while isinstance(last, keras.Model):
+        last = last.layers[-1]
+    last.activation = keras.activations.linear
     return np.asarray(twin(pixels.astype(np.float64) * (1 / 255 if name in OWN_SCALE else 1), training=False))
 
 

@@ -19,7 +19,7 @@ from workloads import networks
 from workloads.source.files import Imported
 
 NAMES = ("ResNet50", "MobileNetV3Large", "EfficientNetB0", "ConvNeXtTiny", "DenseNet121")
-OWN = ("patches", "mixed")  # of keras_sources.py
+OWN = ("patches", "mixed", "ended")  # of keras_sources.py
 TOLERANCE = 1e-5  # of the largest logit; both compute in float64
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("imported-networks")]

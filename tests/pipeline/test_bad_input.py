@@ -115,7 +115,7 @@ def test_damaged_data_is_not_trained_on(damage: str, real_data: Path, tmp_path: 
     assert not list((tmp_path / "results").glob("trials/*"))
 
 
-@pytest.mark.parametrize("module", ["runner", "reports"])
+@pytest.mark.parametrize("module", ["runner", "reports", "workloads", "runner.import_model"])
 def test_a_package_that_is_not_installed_is_a_line_that_says_what_to_do(module: str) -> None:
     """The environment's packages are missing, as in a Python that is not .venv's."""
     done = subprocess.run([sys.executable, "-S", "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=60)

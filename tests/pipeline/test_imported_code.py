@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +121,8 @@ def test_the_network_is_kept_as_a_file_that_any_command_takes(tmp_path: Path) ->
     )
     assert plan.returncode == 0, plan.stderr
     assert f"--workload {out}: it is not proven to be the model that it was imported from" in plan.stderr
-    assert "my_net.py needs parts next to it; a run copies that file alone" in plan.stderr
+    assert "my_net.py makes no model without the files next to it: " in plan.stderr
+    assert "No module named 'parts'" in plan.stderr
     alone = run_runner("--workload", source, "--from", "pytorch", "--dataset", "digits", "--results", tmp_path / "r")
     assert alone.returncode == 2, alone.stderr
     assert "No module named 'parts'; a run copies that file alone, without others" in alone.stderr
@@ -138,6 +142,25 @@ def test_a_model_that_loads_its_weights_from_its_own_folder_is_kept_and_trained_
     assert json.loads(out.read_text())["origin"]["missing"].startswith(
         "my_net.py makes no model without the files next"
     )
+
+
+def test_ctrl_c_while_a_model_is_traced_is_one_line(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    waiting = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(120)\n"
+    (tmp_path / "slow.py").write_text(f"{waiting}\ndef make_model():\n    pass\n")
+    words = ("describe", f"{tmp_path}/slow.py:make_model", "--from", "pytorch", "--input-shape", "8", "8", "1")
+    with subprocess.Popen(
+        [sys.executable, "-m", "workloads", *words], cwd=ROOT, env=bare_environment() | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as started:  # fmt: skip
+        for _ in range(1200):
+            if begun.exists() or started.poll() is not None:
+                break
+            time.sleep(0.1)
+        os.killpg(started.pid, signal.SIGINT)
+        said = started.communicate(timeout=60)[1]
+    assert begun.exists() and started.returncode == 130, said
+    assert said.strip() == "workloads: interrupted"
 
 
 def test_what_is_refused_is_one_line_with_the_module_and_exit_code_2(tmp_path: Path) -> None:

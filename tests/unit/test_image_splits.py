@@ -93,6 +93,7 @@ def test_where_several_may_be_meant_the_option_says_which_one(tmp_path: Path) ->
         "dev/: 4 images to test with",
         "val/ is not read: 4 images not used",
     )
+    assert list_folder(folder, "dev/") == list_folder(folder, "./dev") == found, "as a shell completes it"
     images = find_images(folder, ImageChoices("dev"))
     assert images.test_folder == "dev" and find_images(with_folders(tmp_path / "b", "test")).test_folder == ""
 

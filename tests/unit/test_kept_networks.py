@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from pathlib import Path
@@ -16,6 +17,7 @@ from test_source_code import CODE, ask, traced  # noqa: F401  # a fixture
 from runner import import_model
 from workloads import __main__ as program
 from workloads import networks
+from workloads.source import files
 from workloads.source.imported import Imported
 
 WORDS = ("--from", "pytorch", "--input-shape", "8", "8", "1")
@@ -152,6 +154,19 @@ def test_an_import_replaces_no_weights_but_those_that_its_network_names(
         assert data.read_bytes() == before
     else:
         assert program.main(["import", *words]) == 0
+
+
+def test_a_disk_that_is_full_is_one_line_with_the_file_that_was_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The system's error names no file when a write fails."""
+
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "save", fill)
+    words = [str(save(tmp_path, functional(*SMALL), VARIABLES)), "--out", str(tmp_path / "net.json")]
+    assert refuse(words, capsys) == f"workloads: {tmp_path / 'net.npz'}: No space left on device"
 
 
 def test_an_import_does_not_replace_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

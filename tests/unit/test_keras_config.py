@@ -127,6 +127,14 @@ def test_models_inside_models_are_seen_through_and_named_by_their_path(tmp_path:
     assert "inner/act (ReLU)" in program.describe(imported.workload, imported.places)
 
 
+def test_a_model_may_be_the_last_layer_of_another(tmp_path: Path) -> None:
+    """Keras counts the calls of a Functional model from 1 where it names outputs, and from 0 elsewhere."""
+    head = functional(layer("Flatten", "flat", "images"), SMALL[3])
+    inner = layer("Functional", "inner", "conv", module="keras") | {"config": head["config"] | {"name": "inner"}}
+    workload = networks.find(str(write(tmp_path, functional(SMALL[0], inner, output_layers=[["inner", 1, 0]]))))
+    assert [each.name for each in workload.layers] == ["conv", "conv_relu", "flat", "dense"]
+
+
 def test_a_model_that_rescales_its_pixels_gets_them_as_they_are(tmp_path: Path) -> None:
     rescaled = functional(
         layer("Rescaling", "rescale", "images", scale=0.5, offset=-1.0),
@@ -204,9 +212,37 @@ def test_a_normalization_has_the_values_that_it_was_adapted_to(tmp_path: Path) -
         *SMALL[1:],
     )
     adapted = VARIABLES | {"normalization/vars/0": np.array([3.0]), "normalization/vars/1": np.array([4.0])}
-    assert networks.find(str(save(tmp_path, model, adapted))).layers[0] == Normalise("norm", (3.0,), (2.0,))
+    known = networks.find(str(save(tmp_path, model, adapted)))
+    assert known.layers[0] == Normalise("norm", (3.0,), (2.0,)) and known.scale == 1
     unknown = networks.find(str(write(tmp_path, model)))
     assert unknown.layers[0].name == "conv" and "mean 0 and variance 1" in unknown.differs
+    assert unknown.scale == 1 / 255
+
+
+def normalization(mean: float, variance: float) -> dict[str, Any]:
+    return layer("Normalization", "first", "images", axis=[-1], invert=False, mean=[mean], variance=[variance])
+
+
+@for_each(
+    "first, scale",
+    [
+        (layer("Rescaling", "first", "images", scale=1 / 255, offset=0.0), 1),
+        (layer("Rescaling", "first", "images", scale=2.0, offset=-1.0), 1 / 255),
+        (normalization(122.4, 4064.0), 1),
+        (normalization(122.4, 1.0), 1),
+        (normalization(0.48, 0.0625), 1 / 255),
+        (operation("Multiply", "first", "images", 2.0), 1 / 255),
+        (operation("Subtract", "first", "images", 127.5), 1),
+        (operation("Subtract", "first", "images", 0.5), 1 / 255),
+    ],
+)
+def test_a_model_gets_pixels_of_the_range_that_its_first_constants_fit(
+    first: dict[str, Any], scale: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, functional(first, layer("Conv2D", "conv", "first", **CONV), *SMALL[1:]))
+    assert networks.find(str(path)).scale == scale
+    assert program.main(["describe", str(path)]) == 0
+    assert f"input 8 x 8 x 1 in 0..{255 if scale == 1 else 1}, loss " in capsys.readouterr().out
 
 
 def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:

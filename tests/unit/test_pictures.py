@@ -9,6 +9,7 @@ import pytest
 from each import for_each
 from pictured import noise, save
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from runner.data import pictures
 from runner.data.own import choose_stored_size
@@ -42,23 +43,44 @@ def test_what_a_file_is_called_does_not_decide_what_it_is(tmp_path: Path) -> Non
     assert np.array_equal(decoded(str(path), SHAPE, "stretch"), PIXELS)
 
 
-@pytest.mark.parametrize(
-    ("orientation", "stored"),
-    [
-        (1, PIXELS),
-        (2, PIXELS[:, ::-1]),
-        (3, PIXELS[::-1, ::-1]),
-        (4, PIXELS[::-1]),
-        (5, PIXELS.swapaxes(0, 1)),
-        (6, np.rot90(PIXELS)),
-        (7, np.rot90(PIXELS.swapaxes(0, 1), 2)),
-        (8, np.rot90(PIXELS, -1)),
-    ],
-)
+ORIENTED = [
+    (1, PIXELS),
+    (2, PIXELS[:, ::-1]),
+    (3, PIXELS[::-1, ::-1]),
+    (4, PIXELS[::-1]),
+    (5, PIXELS.swapaxes(0, 1)),
+    (6, np.rot90(PIXELS)),
+    (7, np.rot90(PIXELS.swapaxes(0, 1), 2)),
+    (8, np.rot90(PIXELS, -1)),
+]
+
+
+@pytest.mark.parametrize(("orientation", "stored"), ORIENTED)
 def test_a_picture_is_upright_as_its_exif_says(orientation: int, stored: np.ndarray, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     path = save(tmp_path / "a.png", np.ascontiguousarray(stored), exif=exif)
+    assert look(str(path)).size == (6, 4)
+    assert np.array_equal(decoded(str(path), SHAPE, "stretch"), PIXELS)
+
+
+@pytest.mark.parametrize(("orientation", "stored"), ORIENTED)
+def test_sixteen_bits_are_upright_as_their_xmp_says(orientation: int, stored: np.ndarray, tmp_path: Path) -> None:
+    xmp = PngInfo()
+    xmp.add_itxt("XML:com.adobe.xmp", f'<rdf:Description tiff:Orientation="{orientation}"/>')
+    grey = np.ascontiguousarray(stored[..., 0]).astype(np.uint16) * np.uint16(257)
+    path = save(tmp_path / "a.png", grey, pnginfo=xmp)
+    assert look(str(path)).size == (6, 4)
+    assert np.array_equal(decoded(str(path), (6, 4, 1), "stretch")[..., 0], PIXELS[..., 0])
+
+
+@for_each("damaged", [bytes(16), b"II*\0"])
+def test_a_picture_whose_exif_is_damaged_is_as_it_is_stored(damaged: bytes, tmp_path: Path) -> None:
+    exif = b"Exif\0\0" + damaged
+    photo = save(tmp_path / "a.jpg", PIXELS, dpi=(72, 72), exif=exif)  # without a density, Pillow passes over it
+    assert look(str(photo)).size == (6, 4)
+    assert np.array_equal(decoded(str(photo), SHAPE, "crop"), np.asarray(Image.open(photo)))
+    path = save(tmp_path / "a.png", PIXELS, exif=exif)
     assert look(str(path)).size == (6, 4)
     assert np.array_equal(decoded(str(path), SHAPE, "stretch"), PIXELS)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +25,7 @@ from runner.launch import Local
 from runner.request import cli, inputs, own_data, parser
 from runner.request.plan import build_plan
 from runner.request.source_code import NOT_COMPARED, Importer, name_workload
+from workloads import __main__ as program
 from workloads.conditions import SETTINGS
 from workloads.records.job import DRAWN, OWN, InputFile, Installation, TrialSpec
 from workloads.records.network import OwnCode
@@ -101,6 +106,8 @@ def ask(tmp_path: Path, *words: object) -> cli.Request:
         ),
         ("--workload {file}:make_model --from mxnet", "unknown from framework 'mxnet'"),
         ("--workload {folder}/net.pt", "holds weights, not a network"),
+        ("--workload {folder}/net.weights.h5", "net.weights.h5: holds weights, not a network"),
+        ("--workload {folder}/net.h5", "net.h5: is Keras' older format; load it with Keras 3 and save it as .keras"),
         ("--workload {folder}/net.pt:Net --from pytorch --input-shape 8 8 1", "net.pt: holds weights, not a network"),
         ("--workload {file} --from pytorch", "model in code, --workload {file}:FUNCTION; {file} defines make_model"),
         ("--workload {folder}/net.pth", "--workload FILE.py:FUNCTION --from pytorch imports it for all frameworks"),
@@ -240,6 +247,47 @@ def test_code_that_loads_a_file_next_to_it_is_kept_without_its_origin_which_no_r
     assert request.imported is not None and request.imported.weights is not None
 
 
+def test_code_that_makes_another_model_without_a_file_next_to_it_is_kept_without_its_origin(
+    file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed package has the name of the file next to it."""
+    out = tmp_path / "net.json"
+    (tmp_path / "blocks.py").write_text("")
+
+    def run(importer: Importer, local: Local, framework: str, folder: Path, option: str) -> None:
+        asked = json.loads((folder / REQUEST_FILE).read_text())
+        write_trace(folder, **({} if Path(asked["file"]).with_name("blocks.py").exists() else {"model": "Other"}))
+
+    monkeypatch.setattr(Importer, "_run", run)
+    words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
+    assert import_model.main([f"{file}:make_model", *words]) == 0
+    missing = "my_net.py makes another model without the files next to it"
+    assert json.loads(out.read_text())["origin"] == {"missing": missing}
+
+
+def failing(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_an_import_that_is_interrupted_or_has_no_space_is_one_line(
+    file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"{file}:make_model", "--from", "pytorch", "--input-shape", "8", "8", "1"]
+    kept = [*words, "--out", str(tmp_path / "net.json")]
+    monkeypatch.setattr(Importer, "_run", failing(KeyboardInterrupt()))
+    assert import_model.main(kept) == 130
+    assert capsys.readouterr().err == "", "the command that started it says so"
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", failing(OSError(errno.ENOSPC, "No space left on device")))
+    assert import_model.main(kept) == program.main(["describe", *words]) == 1
+    assert capsys.readouterr().err.splitlines() == 2 * ["workloads: system: No space left on device"]
+    monkeypatch.setattr(subprocess, "run", failing(KeyboardInterrupt()))
+    assert program.main(["import", *kept]) == 130
+    assert capsys.readouterr().err.strip() == "workloads: interrupted"
+
+
 def test_images_that_are_smaller_than_the_models_input_are_stored_at_its_size(
     file: Path, tmp_path: Path, traced: list[Any]
 ) -> None:
@@ -284,11 +332,10 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     file.unlink()
     (line,) = tell_unproven()
     assert "my_net.py: No such file or directory; put it there, or import the model again" in line
-    file.write_text("import blocks\n" + CODE)
-    (tmp_path / "blocks.py").write_text("")
+    file.write_text("import csv\n" + CODE)
+    (tmp_path / "csv").mkdir()
     assert import_model.main([f"{file}:make_model", *words]) == 0
-    (line,) = tell_unproven()
-    assert line.endswith("my_net.py needs blocks next to it; a run copies that file alone")
+    assert tell_unproven() == [], "a folder of data next to it has the name of a package"
     data = json.loads(out.read_text())
     del data["origin"]
     out.write_text(json.dumps(data))

@@ -25,7 +25,7 @@ from .keras_layers import merge_notes
 from .keras_origin import make_origin
 from .keras_weights import read_variables
 from .onnx_file import read_onnx
-from .vocabulary import IDENTITY, INPUT, RESHAPE, SCALE, SHIFT, ImportRefused
+from .vocabulary import IDENTITY, INPUT, RESHAPE, SCALE, SHIFT, ImportRefused, Node
 
 KERAS, JSON, ONNX = ".keras", ".json", ".onnx"
 NPZ = ".npz"
@@ -36,7 +36,7 @@ MOST_BYTES = 1 << 26  # of a configuration
 WRITTEN = "batchwise-network"  # the first key of a file that `write` made
 MOST_TIMES = 16  # that weights are larger than the file that holds them, whose own are not compressed
 RESCALING = {"normalise", SCALE, SHIFT}  # operators that a model begins with if it rescales its pixels itself
-MOVING = {"resize", IDENTITY, RESHAPE}  # operators before them that leave the range of the pixels as it is
+MOVING = {"resize", IDENTITY, RESHAPE, SHIFT}  # operators that leave the range of the pixels as it is, or move it
 # Errors that a foreign file may raise when it is unpacked, or read as a network.
 BROKEN = (
     OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError, EOFError,
@@ -67,7 +67,8 @@ def read_source(path: Path) -> Imported:
     try:
         if suffix == JSON and path.stat().st_size > MOST_BYTES:
             raise ImportRefused(f"is not a network: it has over {MOST_BYTES >> 20} MiB")
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = b"" if suffix == ONNX else file.read()
     except OSError as error:
         raise ImportRefused(error.strerror or str(error)) from error
     if suffix == ONNX:
@@ -115,7 +116,8 @@ def keep_imported(imported: Imported, source: str, out: Path, weights: Path | No
             save(weights, imported.weights)
         write(imported, out, file, weights)
     except OSError as error:
-        raise ImportRefused(f"{error.filename}: {error.strerror}") from error
+        # A full disk has no file's name.
+        raise ImportRefused(f"{error.filename or weights or out}: {error.strerror or error}") from error
     workload = imported.workload
     count = format_count(sum(1 for _ in workload.walk()), "layer")
     kept = f", and their values to {weights}" if weights is not None else "; the source has no weights"
@@ -256,14 +258,23 @@ def _pick_weights(graph: KerasGraph, made: Network) -> Weights | None:
 
 
 def choose_scale(graph: KerasGraph) -> float:
-    """Return what pixels are multiplied by: 1 if the model rescales them itself, or 1 / 255."""
+    """Return what pixels are multiplied by: 1 if the model rescales those of 0 to 255 itself, or 1 / 255."""
     name = next(node.name for node in graph.nodes if node.operator == INPUT)
     while True:
         users = [node for node in graph.nodes if name in node.inputs]
-        operators = {node.operator for node in users}
-        if len(users) != 1 or not operators <= MOVING:
-            return 1.0 if operators and operators <= RESCALING else 1 / 255
+        if all(node.operator in RESCALING for node in users) and any(map(_expects_bytes, users)):
+            return 1.0
+        if len(users) != 1 or users[0].operator not in MOVING:
+            return 1 / 255
         name = users[0].name
+
+
+def _expects_bytes(node: Node) -> bool:
+    """Return True if a node divides by more than 1, or shifts by more: pixels of 0 to 1 need neither."""
+    if node.operator == "normalise":
+        return any(abs(value) > 1 for value in (*node.settings["mean"], *node.settings["std"]))
+    value = abs(node.settings["value"])
+    return bool(value > 1 if node.operator == SHIFT else value < 1)
 
 
 def make_workload_name(stem: str) -> str:

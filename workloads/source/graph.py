@@ -22,6 +22,7 @@ An image of one pixel that a GlobalAveragePool2D gives is a vector (c,) here, wh
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Network:
             shape = shapes.get(f"{layer}/{role}")
             if shape is None:
                 raise ImportRefused(f"{place}: its weight {role} {array.shape} belongs to no layer of the network")
-            if array.size != _count(shape):
+            if array.size != math.prod(shape):
                 raise ImportRefused(f"{place}: its weight {role} is {array.shape}, the network's is {shape}")
             placed[f"{layer}/{role}"] = array.reshape(shape)
         if missing := [key for key in shapes if key not in placed]:
@@ -104,13 +105,6 @@ def build_network(
     layer_of = {step.node.name: names[step.node.name] for step in steps.values() if step.node.name in names}
     places |= {names[step.node.name]: step.node.place for step in steps.values() if step.node.name in names}
     return Network(workload, layer_of, places)
-
-
-def _count(shape: Shape) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def _check(nodes: list[Node]) -> dict[str, Node]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 from collections.abc import Mapping
@@ -25,8 +24,6 @@ def describe_origin(imported: Imported, source: Path, out: Path) -> dict[str, An
         return {"missing": imported.unproven or "its source is a network of this project"}
     if source.read_bytes() != origin.code:
         return {"missing": f"it was imported from {source.name}, which is not a model itself; {AGAIN}"}
-    if source.suffix == ".py" and (names := list_neighbours(origin.code, source.parent)):
-        return {"missing": f"{source.name} needs {names[0]} next to it; a run copies that file alone"}
     if not is_within(source, out.parent):
         return {"missing": describe_outside(source, out)}
     return {
@@ -45,18 +42,6 @@ def describe_outside(file: Path, kept: Path) -> str:
     """Return why a model's file is not run for the network that was kept in another folder."""
     where = f"is outside of the folder of {kept.name}, so it is not run"
     return f"{file.name} {where}: put it there and {AGAIN}, or name the model itself"
-
-
-def list_neighbours(code: bytes, folder: Path) -> list[str]:
-    """Return the modules that this code imports from its own folder."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names += [node.module or alias.name for alias in node.names]
-    first = dict.fromkeys(name.partition(".")[0] for name in names)
-    return [name for name in first if (folder / f"{name}.py").is_file() or (folder / name).is_dir()]
 
 
 def read_origin(data: Mapping[str, Any], path: Path) -> Origin | str:

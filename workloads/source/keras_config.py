@@ -114,7 +114,9 @@ def _read_model(graph: KerasGraph, item: Mapping[str, Any], path: str, folder: s
         left = [each for each in left if not any(each is done for done in ready)]
     if first not in known:
         raise ImportRefused(f"{path or config.get('name')}: its input {first[0]} is not one of its layers")
-    return known[last]
+    kinds = {layer["config"]["name"]: layer["class_name"] for layer in config["layers"]}
+    name, number = last
+    return known[name, number - (kinds.get(name) == "Functional")]  # only here a model's own node counts
 
 
 def _refuse_frozen(model: Mapping[str, Any], path: str) -> None:
