@@ -17,7 +17,7 @@ from conftest import PROJECT, ROOT, make_spec, run_runner
 from rich.console import Console
 
 from runner.environments import containers
-from runner.environments.containers import InContainer, build_run_line, convert_exit_code
+from runner.environments.containers import PROBE, InContainer, build_run_line, convert_exit_code
 from runner.environments.definition import EnvironmentUnavailable, read
 from runner.environments.engine import Engine, EngineError, explain_output, find_engine
 from runner.environments.images import Image
@@ -107,6 +107,20 @@ def test_a_worker_gets_what_its_definition_says_and_none_of_this_machines_paths(
 def test_the_program_and_image_that_are_asked_for_are_started() -> None:
     assert line()[-4:] == ["a1b2", "-m", "it", "/results/trials/one"]
     assert option(line(), "--entrypoint") == ["python"]
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_container_that_cannot_read_our_code_fails_at_its_probe(readable: bool, tmp_path: Path) -> None:
+    """As in an image whose files only root can read: each of its trials would fail."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, tmp_path],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT if readable else tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 0) is readable, done.stderr
+    assert readable or explain_output(done.stderr) == "ModuleNotFoundError: No module named 'adapters'"
 
 
 @pytest.mark.parametrize(
