@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from copied import git
+from rich.console import Console
 
 from runner import compare, owned
 from runner.data.cache import CACHE_VARIABLE
@@ -187,6 +190,20 @@ def test_a_framework_without_an_environment_ends_no_comparison(project: Project,
     clone = compare._checkout(side, asked)
     assert [path.name for path in (clone / ".envs").iterdir()] == ["pytorch-cuda"]
     assert (clone / ".envs" / "pytorch-cuda" / ".complete").is_file()
+
+
+def test_the_command_at_the_end_can_be_typed_as_it_is_printed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "_measure", lambda *_: 0)
+    monkeypatch.setattr(owned, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    request: Any = SimpleNamespace(project=project)
+    sides, text = (compare.ComparedSide("a-one"), compare.ComparedSide("b-two")), io.StringIO()
+    asked = compare.RunsInTurn(request, sides, (), 2, tmp_path / "my runs")
+    assert compare.run(asked, Console(file=text, highlight=False, markup=False, soft_wrap=True)) == 0
+    typed = shlex.split(text.getvalue().splitlines()[-1].partition(": ")[2])
+    folders = [f"{tmp_path}/my runs/{side.name}" for side in sides]
+    assert typed == ["python", "-m", "reports", "compare", *folders, "--fail-on-regression", "5%"]
 
 
 def test_git_variables_of_the_callers_shell_name_no_other_repository(
