@@ -176,7 +176,7 @@ def _print_notes(asked: Request) -> None:
     refused, parts = description.list_refused_gpus(), asked.parts.values()
     said = [note for part in parts for note in list_notes(part.study, asked.gpus, asked.elsewhere, refused)]
     if description.IMAGE_VARIABLE not in os.environ and (why := explain_no_commit(asked.project.root)):
-        said.append(f"the commit of this code is unknown, so its results can be neither submitted nor published ({why})")
+        said.append(f"the commit of this code is unknown: results can be neither submitted nor published ({why})")
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
 

@@ -263,7 +263,7 @@ def test_a_command_says_at_its_start_why_the_commit_is_unknown_and_what_to_do(
         (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     cli.build_request(options, project)
-    note = "the commit of this code is unknown, so its results can be neither submitted nor published"
+    note = "the commit of this code is unknown: results can be neither submitted nor published"
     assert f"runner: {note} (git: {reason})\n" in capsys.readouterr().err
     assert read_commit(project) is None
 
