@@ -20,7 +20,7 @@ from copied import run_in
 from PIL import Image
 
 from runner.data.cache import CACHE_VARIABLE
-from runner.request.own_data import XDG_VARIABLE
+from runner.project import XDG_VARIABLE
 from workloads.records import network
 from workloads.records.check_name import CheckName
 
