@@ -94,6 +94,10 @@ style: .venv/.complete-test
 
 .venv/.complete: requirements.txt runner/requirements.txt
 	@if [ -L .venv ]; then echo "make: .venv is a link, and its target would be emptied; remove the link" >&2; exit 2; fi
+	@case "$$(uname -sm)" in "Linux x86_64") ;; \
+	  *) echo "make: packages are pinned for Linux x86-64; this is $$(uname -sm)" >&2; exit 2;; esac
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' || { \
+	  echo "make: packages are pinned for Python 3.11 and 3.12; give one: PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "runner: making .venv"
 	$(PYTHON) -m venv --clear .venv
 	$(INSTALL) -r requirements.txt

@@ -17,6 +17,7 @@ if __name__ == "__main__":
     parser.show_help(sys.argv[1:])  # before the imports below, which take longer than the help itself
 
 import os
+import shlex
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -204,14 +205,15 @@ def make_report(request: cli.Request, console: Console) -> int:
     """
     # As it was given, since pages name it; with ./ it is no command of reports.
     results = str(request.results) if request.results.is_absolute() else f"./{request.results}"
-    command = [sys.executable, "-P", "-m", "reports", results]
+    typed = f"python -m reports {shlex.quote(results)}"
     if request.shard:
-        console.print(f"shard {request.shard} is done; the report on all shards: python -m reports {request.results}")
+        console.print(f"shard {request.shard} is done; the report on all shards: {typed}")
         return 0
     if not (request.project.root / "reports").is_dir():
-        console.print(f"measured; make the report outside the image: python -m reports {request.results}")
+        console.print(f"measured; make the report outside the image: {typed}")
         return 0
-    code = os.environ | {"PYTHONPATH": str(request.project.root)}
+    command = [sys.executable, "-P", "-m", "reports", results]
+    code = program.build_environment(os.environ, request.project.root)
     return EXIT_FAILED if owned.run(command, env=code).returncode else 0
 
 

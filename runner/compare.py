@@ -7,6 +7,7 @@ ended with. So every hour is in the runs of both.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from rich.console import Console
 
 from runner import owned
 from runner.data.cache import CACHE_VARIABLE
-from runner.environments.definition import read
+from runner.environments.definition import EnvironmentUnavailable, read
 from runner.git import ask_git
 from runner.owned import ENDING_S, KILLED
 from runner.project import RESULTS, Project
@@ -200,9 +201,8 @@ def run(asked: RunsInTurn, console: Console) -> int:
     folders = [str(asked.into / side.name) for side in asked.sides]
     names = [f"./{side.name}" for side in asked.sides]  # pages show them: the folders above are the user's
     command = [sys.executable, "-P", "-m", "reports", "compare", *names, "--out", "compare"]
-    environment = os.environ | {"PYTHONPATH": str(project.root)}
-    compared = owned.run(command, cwd=asked.into, env=environment).returncode
-    console.print(f"to fail on a regression: python -m reports compare {' '.join(folders)} --fail-on-regression 5%")
+    compared = owned.run(command, cwd=asked.into, env=build_environment(os.environ, project.root)).returncode
+    console.print(f"to fail on a regression: python -m reports compare {shlex.join(folders)} --fail-on-regression 5%")
     return max(*codes, compared)
 
 
@@ -237,9 +237,12 @@ def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:
         ask_git(project.root, "clone", "--quiet", "--shared", "--no-checkout", str(project.root), str(folder))
         ask_git(folder, "checkout", "--quiet", "--detach", side.commit or "")
         part = folder / ".envs.part"
+        part.mkdir()
         for name in asked.request.installed:
-            made = read(project, name, asked.request.placement.device_kind).folder
-            _copy(made, part / made.name)
+            with suppress(EnvironmentUnavailable):  # the clone's own run reports it, as one that could not be made
+                environment = read(project, name, asked.request.placement.device_kind)
+                if environment.is_made:
+                    _copy(environment.folder, part / environment.folder.name)
         part.rename(folder / ".envs")
     if project.data.is_dir() and not (folder / project.data.name).exists():
         (folder / project.data.name).symlink_to(project.data.resolve())

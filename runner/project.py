@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,13 @@ from workloads.records.build import column_of
 
 DEFINITION_FILE = "environment.toml"
 RESULTS = Path("results")  # in the caller's folder: runs write below it if no other folder is named
+XDG_VARIABLE = "XDG_CACHE_HOME"  # of the user: a folder of it is used
+
+
+def find_user_cache() -> Path | None:
+    """Return our folder in the cache that the user's variable names; its specification ignores a relative path."""
+    cache = os.environ.get(XDG_VARIABLE, "")
+    return Path(cache) / "batchwise" if os.path.isabs(cache) else None
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,9 @@ class Storage:
         """Raise CannotGoOn if the packages of a local worker are gone, or they or its code have changed."""
         if not isinstance(launcher, Local):
             return
-        advice = "make it again (python -m runner.environments); finished trials are kept"
+        custom = "interpreter" in launcher.conditions
+        advice = "name another with --python" if custom else "the same command makes it again"
+        advice += "; finished trials are kept"
         self._expect(Path(launcher.interpreter), "its environment was removed or moved during the run", advice)
         if (changed := self.watch.find_change(spec, launcher)) is not None:
             why = "later trials would be recorded as those of before"

@@ -19,6 +19,7 @@ from runner import owned
 from runner.owned import ENDING_S, KILLED, Owned
 from runner.request.cli import Request
 from runner.request.parser import BadInput
+from workloads.program import build_environment
 from workloads.records.job import ANY_GPU
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def begin_study(request: Request, arguments: Sequence[str], name: str, node: str
     chosen = ("--node", node, "--results", str(request.results / name))  # the last value of an option counts
     study = Owned(
         [sys.executable, "-P", "-m", "runner", *arguments, *chosen],  # -P: nothing of the caller's folder
-        env=os.environ | {"PYTHONPATH": str(request.project.root)},
+        env=build_environment(os.environ, request.project.root),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -174,4 +175,4 @@ def report_types(request: Request, names: Sequence[str]) -> int:
     beside = ["--columns"] if len(folders) > 1 else []
     out = str((request.results / "report").resolve())
     command = [sys.executable, "-P", "-m", "reports", *folders, *beside, "--out", out]
-    return int(owned.run(command, env=os.environ | {"PYTHONPATH": str(request.project.root)}).returncode)
+    return int(owned.run(command, env=build_environment(os.environ, request.project.root)).returncode)

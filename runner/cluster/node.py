@@ -23,7 +23,7 @@ from typing import Any
 from runner import owned
 from runner.input_files import INPUTS, place_file
 from runner.log import read_last_lines
-from runner.project import Project
+from runner.project import XDG_VARIABLE, Project, find_user_cache
 from runner.request.block import BLOCK_FILE, TrialBlock
 from workloads.own_names import name_node, remove_own_names
 from workloads.program import build_environment
@@ -45,10 +45,10 @@ class BlockFailed(Exception):
 
 def find_node_folder() -> Path:
     """Return the folder where this user's sweeps keep what the next one needs again. Raises BlockFailed."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if cache.startswith("~"):
-        raise BlockFailed(f"{name_node()}: this user has no home directory: set XDG_CACHE_HOME to a folder")
-    return Path(cache) / "batchwise"
+    folder = find_user_cache() or Path(os.path.expanduser("~/.cache/batchwise"))
+    if not folder.is_absolute():
+        raise BlockFailed(f"{name_node()}: this user has no home directory: set {XDG_VARIABLE} to an absolute path")
+    return folder
 
 
 def build_project(root: Path) -> Project:

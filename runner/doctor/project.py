@@ -21,7 +21,7 @@ FEW_FILES = 10_000  # free
 PROBE_BYTES = 4 * 2**20
 SLOW_S = 1.0  # to write the probe to the disk
 PROBE_FILE = ".doctor-{}"  # with a process id
-MAKE = "python -m runner.environments makes it again; the next run would, too"
+MAKE = "python -m runner.environments {kind} {framework}"
 
 
 def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
@@ -45,10 +45,15 @@ def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
             continue
         if not environment.is_made and not definition.is_core(project, framework):
             continue  # the run that names it makes it
-        if state != "ready":
-            yield Finding(name, State.WARNING, f"{state}: {environment.folder}", MAKE)
+        command = MAKE.format(kind=environment.device_kind, framework=framework)
+        if state != "ready" and not _is_writable(project.environments):
+            text = f"{state}: {environment.folder}, in a folder that is not writable"
+            yield Finding(name, State.PROBLEM, text, f"chown {project.environments} to yourself")
+        elif state != "ready":
+            advice = f"{command} makes it again; the next run would, too"
+            yield Finding(name, State.WARNING, f"{state}: {environment.folder}", advice)
         elif missing := _missing(environment):
-            advice = f"remove {environment.folder} and make it again: python -m runner.environments"
+            advice = f"remove {environment.folder} and make it again: {command}"
             yield Finding(name, State.PROBLEM, missing, advice)
         else:
             yield Finding(name, State.OK, f"whole: {environment.folder}")
@@ -131,15 +136,24 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
+def _is_writable(folder: Path) -> bool:
+    """True if the user may write there, or may make the folder."""
+    return os.access(_existing(folder.absolute()), os.W_OK | os.X_OK)
+
+
 def check_permissions(results: Path, data_folder: Path, environments_folder: Path) -> Finding:
-    """Check that the user may write where a run writes."""
-    refused = [
-        str(folder)
-        for folder in (results, results / TRIALS, data_folder, environments_folder)
-        if not os.access(_existing(folder.absolute()), os.W_OK | os.X_OK)
-    ]
+    """Check that the user may write where every run writes, and where one downloads data.
+
+    Nothing is written to environments that are ready: `check_environments` names those that cannot be made.
+    """
+    refused = [str(folder) for folder in (results, results / TRIALS) if not _is_writable(folder)]
     user = "root: its files will belong to root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     if refused:
-        advice = "chown them to yourself, or name folders of your own with --results and --data-dir"
+        advice = "chown them to yourself, or name a folder of your own with --results"
         return Finding("permissions", State.PROBLEM, f"{user}; not writable: {', '.join(refused)}", advice)
+    if not _is_writable(data_folder):
+        advice = "no data set can be downloaded there: name a folder that has those you need with --data-dir"
+        return Finding("permissions", State.WARNING, f"{user}; not writable: {data_folder}", advice)
+    if not _is_writable(environments_folder):
+        return Finding("permissions", State.OK, f"{user}; results and data are writable, environments only readable")
     return Finding("permissions", State.OK, f"{user}; results, data and environments are writable")

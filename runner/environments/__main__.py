@@ -5,6 +5,13 @@ Without names: those of the thesis' frameworks and of the referee.
 
 from __future__ import annotations
 
+from workloads import program
+
+if __name__ == "__main__":
+    program.interrupt_at_once()
+    program.start_again()
+    program.report_missing_packages()
+
 import sys
 
 from runner.environments.definition import (
@@ -22,7 +29,18 @@ from runner.project import Project
 
 
 def main(arguments: list[str]) -> int:
-    """Make the environments, by default for this machine's device, and return the exit code."""
+    """Make the environments, by default for this machine's device, and return the exit code; 130 after Ctrl-C."""
+    program.outlast_readers()
+    program.interrupt_in_order()
+    try:
+        return make_named(arguments)
+    except KeyboardInterrupt:
+        print("\nenvironments: interrupted; the same command continues", file=sys.stderr)
+        return program.EXIT_INTERRUPTED
+
+
+def make_named(arguments: list[str]) -> int:
+    """Make the environments that are named, and return the exit code. Raises KeyboardInterrupt."""
     project = Project.of_this_code()
     device_kind, *names = arguments if arguments[:1] and arguments[0] in ("cpu", "cuda") else [find_kind(), *arguments]
     if unknown := [name for name in names if name not in project.frameworks]:

@@ -42,9 +42,9 @@ IMAGE_ROOT = Path("/opt/batchwise")  # where docker/Dockerfile puts this checkou
 BASE_LABEL = "org.opencontainers.image.base.name"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-# What the container reports before any trial: that it shares this kernel and its clock, and can write.
+# What the container reports before any trial: that it shares this kernel and its clock, can write, and reads our code.
 PROBE = (
-    "import json, os, pathlib, platform, sys; "
+    f"import json, os, pathlib, platform, sys, {WORKER}; "
     "(pathlib.Path(sys.argv[1]) / 'written').touch(); "
     f"print(json.dumps([pathlib.Path('{BOOT_ID}').read_text(), ' '.join(platform.libc_ver()), "
     "platform.python_version(), sorted(os.sched_getaffinity(0))]))"

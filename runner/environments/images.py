@@ -7,6 +7,13 @@ Base, pins, system libraries and smoke import come from its environment.toml; do
 
 from __future__ import annotations
 
+from workloads import program
+
+if __name__ == "__main__":
+    program.interrupt_at_once()
+    program.start_again()
+    program.report_missing_packages()
+
 import hashlib
 import os
 import subprocess
@@ -116,10 +123,10 @@ def read_version(project: Project) -> str:
 
 
 def read_commit_time(project: Project, *paths: str) -> int:
-    """Return the time of the last commit, or of the last that changed one of these paths; 0 outside a checkout."""
+    """Return the time of the last commit, or of the last that changed one of these paths; 0 if git names none."""
     try:
         return int(ask_git(project.root, "log", "-1", "--format=%ct", "--", *paths).strip() or 0)
-    except subprocess.CalledProcessError:
+    except (OSError, subprocess.CalledProcessError):
         return 0
 
 
@@ -151,7 +158,7 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
             last_lines.append(line)
         process.wait()
     if process.returncode != 0:
-        raise EngineError(f"{image.reference} was not built: {explain_output(''.join(last_lines))}")
+        raise EngineError(f"{image.reference} was not built: {explain_output(''.join(last_lines), engine.program)}")
 
 
 def list_images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
@@ -164,7 +171,18 @@ def list_images(project: Project, frameworks: Sequence[str], device_kinds: Seque
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 0; 1 where an image was not built; 2 for bad input, with one line on stderr."""
+    """Return the exit code: 0; 1 where an image was not built; 2 for bad input, with one line; 130 after Ctrl-C."""
+    program.outlast_readers()
+    program.interrupt_in_order()
+    try:
+        return build_images(arguments)
+    except KeyboardInterrupt:
+        print("\nimages: interrupted; the same command continues", file=sys.stderr)
+        return program.EXIT_INTERRUPTED
+
+
+def build_images(arguments: list[str]) -> int:
+    """Build the images that are named, and return the exit code. Raises KeyboardInterrupt."""
     split = arguments.index("--") if "--" in arguments else len(arguments)
     parser = CommandLine(
         prog="python -m runner.environments.images",

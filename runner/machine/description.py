@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pynvml
 
-from runner.git import ask_git
+from runner.git import ANSWER_S, COMMIT, ask_git
 from runner.measurement import MEASUREMENT_VERSION
 from runner.project import Project
 from workloads import control_groups
@@ -253,11 +253,10 @@ def read_commit(project: Project) -> str | None:
     """
     if image := os.environ.get(IMAGE_VARIABLE):
         return image.split()[-1]
-    words = ("describe", "--always", "--abbrev=12", "--exclude=*")
     changed = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)published")
     try:
-        commit = ask_git(project.root, *words, timeout_s=10).strip()
-        return f"{commit}-dirty" if ask_git(project.root, *changed, timeout_s=10).strip() else commit
+        commit = ask_git(project.root, *COMMIT, timeout_s=ANSWER_S).strip()
+        return f"{commit}-dirty" if ask_git(project.root, *changed, timeout_s=ANSWER_S).strip() else commit
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -22,6 +22,7 @@ from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
 from runner.estimate import Paces, find_results_folders, read_paces
+from runner.git import explain_no_commit
 from runner.machine import description
 from runner.project import DEFINITION_FILE, RESULTS, Project
 from runner.request import data_sets, inputs, own_code, source_code
@@ -173,7 +174,9 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
 
 def _print_notes(asked: Request) -> None:
     refused, parts = description.list_refused_gpus(), asked.parts.values()
-    said = (note for part in parts for note in list_notes(part.study, asked.gpus, asked.elsewhere, refused))
+    said = [note for part in parts for note in list_notes(part.study, asked.gpus, asked.elsewhere, refused)]
+    if description.IMAGE_VARIABLE not in os.environ and (why := explain_no_commit(asked.project.root)):
+        said.append(f"the commit of this code is unknown: results can be neither submitted nor published ({why})")
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
 

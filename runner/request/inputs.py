@@ -211,7 +211,11 @@ def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
     """Download the missing files of the data set. Raises DataError, LockRefused; what was fetched is kept."""
     if all(is_whole(folder, file) for file in dataset.files):
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        advice = f"name a folder that has the data set, with --data-dir or {data_sets.DATA_VARIABLE}"
+        raise DataError(f"{folder}: {error.strerror}: nothing can be downloaded there; {advice}") from error
     what = f"data set {dataset.name}: another run downloads it"
     with locks.wait_for_file(folder / ".lock", what, "give --data-dir"):
         for file in dataset.download:

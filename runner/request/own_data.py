@@ -14,6 +14,7 @@ from rich.console import Console
 from runner.data import cache, own
 from runner.data.cache import CACHE_ADVICE, CACHE_VARIABLE, Cached, Wanted
 from runner.data.own import SPLITS, OwnImages, Size, listed
+from runner.project import XDG_VARIABLE, find_user_cache
 from runner.request import data_sets
 from runner.request.cli import Request
 from runner.request.parser import BadInput
@@ -26,7 +27,6 @@ from workloads.words import format_count
 
 DEFAULT_FIT: Fit = "stretch"
 RESIZE = "resize_images"  # the layer that the runner adds in front
-XDG_VARIABLE = "XDG_CACHE_HOME"  # of the user: a folder of it is used
 
 
 def prepare_images(request: Request, console: Console) -> Request:
@@ -81,11 +81,10 @@ def find_cache_folder(request: Request) -> Path:
 
     The folder is created and tested. Raises BadInput where it cannot be written.
     """
-    shared, general = (os.environ.get(name, "") for name in (CACHE_VARIABLE, XDG_VARIABLE))
-    if shared:
+    if shared := os.environ.get(CACHE_VARIABLE):
         folder, told = Path(os.path.expanduser(shared)), CACHE_VARIABLE
-    elif os.path.isabs(general):  # the specification says to ignore a relative path
-        folder, told = Path(general) / "batchwise", XDG_VARIABLE
+    elif general := find_user_cache():
+        folder, told = general, XDG_VARIABLE
     else:
         folder, told = request.results / CACHE_FOLDER, "--results"
     try:

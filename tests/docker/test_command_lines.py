@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,8 +17,8 @@ import pytest
 from conftest import PROJECT, ROOT, make_spec, run_runner
 from rich.console import Console
 
-from runner.environments import containers
-from runner.environments.containers import InContainer, build_run_line, convert_exit_code
+from runner.environments import containers, images
+from runner.environments.containers import PROBE, InContainer, build_run_line, convert_exit_code
 from runner.environments.definition import EnvironmentUnavailable, read
 from runner.environments.engine import Engine, EngineError, explain_output, find_engine
 from runner.environments.images import Image
@@ -107,6 +108,20 @@ def test_a_worker_gets_what_its_definition_says_and_none_of_this_machines_paths(
 def test_the_program_and_image_that_are_asked_for_are_started() -> None:
     assert line()[-4:] == ["a1b2", "-m", "it", "/results/trials/one"]
     assert option(line(), "--entrypoint") == ["python"]
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_container_that_cannot_read_our_code_fails_at_its_probe(readable: bool, tmp_path: Path) -> None:
+    """As in an image whose files only root can read: each of its trials would fail."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, tmp_path],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT if readable else tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode == 0) is readable, done.stderr
+    assert readable or explain_output(done.stderr) == "ModuleNotFoundError: No module named 'adapters'"
 
 
 @pytest.mark.parametrize(
@@ -263,6 +278,25 @@ def test_mxnet_on_a_card_newer_than_its_code_is_refused_and_told_what_to_take() 
     for isolation in ("venv", "docker"):
         with pytest.raises(EnvironmentUnavailable, match=r"this NVIDIA H100 has 10\.0$"):
             find_environment("mxnet", asked("10.0", isolation))
+
+
+def test_a_build_that_fails_is_explained_with_the_program_that_failed(programs: Callable[[str, str], None]) -> None:
+    programs("podman", "echo 'write /x: no space left on device' >&2; exit 1")
+    with pytest.raises(EngineError, match=r"free some space, e\.g\. with `podman system prune`"):
+        images.build(Engine("podman", "podman", "5.0"), Image(read(PROJECT, "numpy", "cpu")))
+
+
+def test_ctrl_c_ends_a_build_in_one_line(programs: Callable[[str, str], None]) -> None:
+    programs("docker", f'{ANSWERS.format(kind="Docker")}; [ "$1" != build ] || {{ echo step; exec /bin/sleep 60; }}')
+    words = [sys.executable, "-m", "runner.environments.images", "numpy", "--device", "cpu"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as building:
+        assert building.stdout
+        for line in building.stdout:
+            if line == "step\n":
+                break
+        building.send_signal(signal.SIGINT)
+        _, said = building.communicate(timeout=60)
+    assert (building.returncode, said) == (130, "\nimages: interrupted; the same command continues\n")
 
 
 def test_a_missing_image_is_offered_to_somebody_and_not_built_against_a_no(monkeypatch: pytest.MonkeyPatch) -> None:

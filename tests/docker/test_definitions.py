@@ -187,6 +187,15 @@ def test_the_context_of_a_build_holds_no_more_than_it_needs() -> None:
     }
 
 
+def test_every_user_can_read_what_an_image_copies_from_a_checkout_of_its_owner_alone() -> None:
+    """COPY keeps modes, which are 0700 and 0600 after `umask 077`; the image runs as another user than root."""
+    last = DOCKERFILE.read_text().split("\nFROM system\n")[1]
+    copied = re.findall(r"^COPY (?!--)(\S+) /opt/batchwise", last, re.MULTILINE)
+    opened = re.search(r"^RUN chmod -R u=rwX,go=rX (.+) && \\$", last, re.MULTILINE)
+    assert copied and opened and {*opened[1].split()} == {f"/opt/batchwise/{name}" for name in copied}
+    assert last.rindex("\nCOPY ") < opened.start() < last.index("\nUSER ")
+
+
 def test_a_secret_is_no_more_than_mounted() -> None:
     """A secret is neither copied nor an argument: both stay in an image."""
     text = DOCKERFILE.read_text()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT
+from conftest import PROJECT, ROOT
 from engines import FRAMEWORKS, MARKER, base_options, build, in_image, reference, secret_options, size_mib
 
 from runner.environments.definition import read
 from runner.environments.engine import Engine
-from runner.environments.images import Image
+from runner.environments.images import Image, build_line
 
 # numpy.testing imports a test of numpy's; PyTorch and TensorFlow require setuptools, and carry libraries' headers.
 MAY_STAY = r"dist-info/|numpy/_?core/tests$|/setuptools$|/(tensorflow|torch|triton|jax)/.+/include$"
@@ -51,6 +53,28 @@ def test_an_image_says_what_it_is_and_does_not_run_as_root(built: None, engine: 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_another_user_can_import_the_framework_on_a_root_that_is_read_only(built: None, framework: str) -> None:
     done = in_image(framework, "smoke", options=["--user", "12345:54321"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_another_user_can_run_an_image_of_a_checkout_that_only_its_owner_can_read(
+    built: None, engine: Engine, tmp_path: Path
+) -> None:
+    """`git clone` after `umask 077` makes such a checkout. The image gets the tags of this one, and the same files."""
+    checkout, secrets = tmp_path / "checkout", tmp_path / "secrets"
+    for name in ("docker", "workloads", "adapters", "runner"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("RULES.md", ".dockerignore"):
+        shutil.copy(ROOT / name, checkout)
+    for path in checkout.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    secrets.mkdir()
+    options = ["--network", "host", *base_options(engine), *secret_options(secrets)]
+    line = build_line(engine, Image(read(PROJECT, "numpy", "cpu")), options)
+    variables = os.environ | {"DOCKER_BUILDKIT": "1"}
+    done = subprocess.run(line, cwd=checkout, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    code = "import adapters.worker.__main__, runner.__main__"
+    done = in_image("numpy", "python", "-c", code, options=["--user", "12345:54321"])
     assert done.returncode == 0, done.stderr
 
 

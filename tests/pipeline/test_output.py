@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import signal
@@ -10,10 +11,19 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 from conftest import PATIENT, ROOT, TINY, by_cell, run_runner
+from copied import add_framework, copy_project
+from installed import pin, wheel
+from rich.console import Console
+
+from runner.__main__ import make_report
+from runner.project import Project
+from runner.request.block import Shard
 
 NUMPY = (
     *(*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here"),
@@ -92,3 +102,58 @@ def test_the_report_of_a_run_names_its_folder_as_it_was_given(tmp_path: Path) ->
     assert done.returncode == exit_code(tmp_path / "compare"), done.stdout + done.stderr
     page = (tmp_path / "compare" / "report" / "report.html").read_text()
     assert "compare/trials/unfinished" in page and str(tmp_path) not in page
+    assert "All tables here: python -m reports ./compare --tables" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("results", "typed"), [("compare", "./compare"), ("my results", "'./my results'"), ("/a b", "'/a b'")]
+)
+def test_the_command_that_makes_the_report_later_can_be_typed_as_it_is_printed(
+    results: str, typed: str, tmp_path: Path
+) -> None:
+    """`compare` is also a command of reports. A shard makes no report, and neither does an image."""
+    for root, shard in ((ROOT, Shard(1, 2)), (tmp_path, None)):
+        text = io.StringIO()
+        request: Any = SimpleNamespace(results=Path(results), shard=shard, project=Project.at(root))
+        assert make_report(request, Console(file=text, highlight=False, markup=False, soft_wrap=True)) == 0
+        assert text.getvalue().endswith(f": python -m reports {typed}\n")
+
+
+def begin_making(folder: Path) -> subprocess.Popen[str]:
+    """Start to make the environment of a framework of one package, in a copy of the project, where pip installs it."""
+    project, wheels = copy_project(folder / "project"), folder / "wheels"
+    add_framework(project / "adapters", "mine", smoke='"import asked"')
+    wheels.mkdir()
+    pin(Project.at(project), "mine", wheel(wheels, "asked", "1.0"))
+    (folder / "uv").write_text("#!/bin/sh\nexit 2\n")
+    (folder / "uv").chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    places = {"PYTHONPATH": str(project), "PATH": path, "PIP_FIND_LINKS": str(wheels), "PIP_NO_INDEX": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "runner.environments", "cpu", "mine"],
+        cwd=project,
+        env=os.environ | places,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_reader_that_has_seen_enough_does_not_keep_an_environment_from_being_made(tmp_path: Path) -> None:
+    """`make setup | head -1` closes the pipe so."""
+    with begin_making(tmp_path) as making:
+        assert making.stdout and making.stderr and "making" in making.stdout.readline()
+        making.stdout.close()
+        said = making.stderr.read()
+        assert (making.wait(300), said) == (0, "")
+    assert (tmp_path / "project" / ".envs" / "mine-cpu" / ".complete").is_file()
+
+
+def test_ctrl_c_ends_the_making_of_environments_in_one_line(tmp_path: Path) -> None:
+    with begin_making(tmp_path) as making:
+        assert making.stdout and "making" in making.stdout.readline()
+        making.send_signal(signal.SIGINT)
+        _, said = making.communicate(timeout=60)
+    assert (making.returncode, said) == (130, "\nenvironments: interrupted; the same command continues\n")
+    assert not (tmp_path / "project" / ".envs" / "mine-cpu" / ".complete").exists()

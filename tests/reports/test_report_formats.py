@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,8 @@ def test_several_folders_need_a_place_for_their_report(tmp_path: Path, capsys: p
     assert main(folders) == 2
     assert "--out is missing" in capsys.readouterr().err
     assert main([*folders, "--format", "csv", "--out", str(tmp_path / "out")]) == 0
+    typed = capsys.readouterr().out.partition("All tables here: python -m reports ")[2].splitlines()[0]
+    assert main([*shlex.split(typed), "--format", "csv"]) == 0
     assert {row["framework"] for row in numbers(tmp_path / "out" / "speed.csv")} == {"pytorch", "mxnet"}
 
 

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from runner.cluster import node
 from runner.data.cache import CACHE_VARIABLE
+from runner.project import XDG_VARIABLE
 from runner.request.cli import Request
-from runner.request.own_data import XDG_VARIABLE, find_cache_folder
+from runner.request.own_data import find_cache_folder
 from runner.request.parser import BadInput
 
 
@@ -52,7 +54,9 @@ def test_a_variable_that_says_nothing_is_as_none(
     name: str, value: str, request_of: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
     assert find_cache_folder(request_of) == tmp_path / "results" / "cache"
+    assert node.find_node_folder() == tmp_path / ".cache" / "batchwise"
 
 
 @pytest.mark.parametrize("name", [CACHE_VARIABLE, XDG_VARIABLE])

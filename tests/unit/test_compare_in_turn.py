@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +16,16 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from copied import git
+from rich.console import Console
 
 from runner import compare, owned
 from runner.data.cache import CACHE_VARIABLE
 from runner.environments.images import read_commit_time
 from runner.machine.description import read_commit
 from runner.project import Project
+from runner.request import cli
 from runner.request.data_sets import DATA_VARIABLE
-from runner.request.parser import BadInput
+from runner.request.parser import BadInput, run_parser
 
 NUMPY = ("--framework", "numpy", "--workload", "tiny", "--dataset", "digits-64", "--device", "cpu")
 
@@ -160,7 +164,6 @@ def test_runs_of_a_commit_have_the_data_of_this_checkout_and_the_folders_of_the_
         yield SimpleNamespace(wait=lambda: 0)
 
     monkeypatch.setattr(owned, "hold", hold)
-    monkeypatch.setattr(compare, "_copy", lambda _, copy: copy.mkdir(parents=True))
     asked = compare.parse_runs_in_turn(["first", "second", "--into", str(tmp_path / "into"), *NUMPY], project)
     for name, value in (("HOME", str(tmp_path)), (DATA_VARIABLE, "data sets"), (CACHE_VARIABLE, "~/cache")):
         monkeypatch.setenv(name, value)
@@ -169,6 +172,38 @@ def test_runs_of_a_commit_have_the_data_of_this_checkout_and_the_folders_of_the_
     assert compare._measure(asked.words, project.root, clone) == 0
     assert (given["cwd"], (clone / "data" / "mnist").is_dir()) == (clone, True)
     assert (given[DATA_VARIABLE], given[CACHE_VARIABLE]) == (str(tmp_path / "data sets"), str(tmp_path / "cache"))
+
+
+def test_a_framework_without_an_environment_ends_no_comparison(project: Project, tmp_path: Path) -> None:
+    """Paddle has none for a GPU, and MXNet's was not made: the run of each commit reports both."""
+    made = tmp_path / "environments" / "pytorch-cuda"
+    (made / "bin").mkdir(parents=True)
+    for path in (made / "bin" / "python", made / ".complete"):
+        path.touch()
+    request = SimpleNamespace(
+        project=Project(project.root, made.parent, adapters_outside=ROOT / "adapters"),
+        installed=("paddle", "mxnet", "pytorch"),
+        placement=SimpleNamespace(device_kind="cuda"),
+    )
+    side = compare.ComparedSide("first", git(project.root, "rev-parse", "first"))
+    asked: Any = SimpleNamespace(request=request, into=tmp_path / "into")
+    clone = compare._checkout(side, asked)
+    assert [path.name for path in (clone / ".envs").iterdir()] == ["pytorch-cuda"]
+    assert (clone / ".envs" / "pytorch-cuda" / ".complete").is_file()
+
+
+def test_the_command_at_the_end_can_be_typed_as_it_is_printed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "_measure", lambda *_: 0)
+    monkeypatch.setattr(owned, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    request: Any = SimpleNamespace(project=project)
+    sides, text = (compare.ComparedSide("a-one"), compare.ComparedSide("b-two")), io.StringIO()
+    asked = compare.RunsInTurn(request, sides, (), 2, tmp_path / "my runs")
+    assert compare.run(asked, Console(file=text, highlight=False, markup=False, soft_wrap=True)) == 0
+    typed = shlex.split(text.getvalue().splitlines()[-1].partition(": ")[2])
+    folders = [f"{tmp_path}/my runs/{side.name}" for side in sides]
+    assert typed == ["python", "-m", "reports", "compare", *folders, "--fail-on-regression", "5%"]
 
 
 def test_git_variables_of_the_callers_shell_name_no_other_repository(
@@ -194,6 +229,43 @@ def test_the_commit_of_a_figure_and_its_time_are_those_of_the_checkout_and_of_no
         monkeypatch.setenv(name, str(place))
     assert read_commit(project) == commit
     assert read_commit_time(project) == read_commit_time(project, "second") == moment
+
+
+DUBIOUS = (
+    "fatal: detected dubious ownership in repository at '/x'\nTo add an exception for this directory, call:\n\n"
+    "\tgit config --global --add safe.directory /x"
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (DUBIOUS, "detected dubious ownership in repository at '/x'; git config --global --add safe.directory /x"),
+        ("fatal: not a git repository: .git", "not a git repository: .git; use a clone of the project"),
+        (None, "No such file or directory; install it"),
+    ],
+    ids=["of another user", "no checkout", "no git"],
+)
+def test_a_command_says_at_its_start_why_the_commit_is_unknown_and_what_to_do(
+    answer: str | None,
+    reason: str,
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = run_parser().parse_args([*NUMPY, "--plan"])
+    cli.build_request(options, project)
+    assert "commit" not in capsys.readouterr().err
+    if answer is not None:
+        (tmp_path / "answer").write_text(f"{answer}\n")
+        (tmp_path / "git").write_text(f"#!/bin/sh\n/bin/cat '{tmp_path}/answer' >&2\nexit 128\n")
+        (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    cli.build_request(options, project)
+    note = "the commit of this code is unknown: results can be neither submitted nor published"
+    assert f"runner: {note} (git: {reason})\n" in capsys.readouterr().err
+    assert read_commit(project) is None
 
 
 def test_a_commit_is_dirty_where_code_was_changed_and_not_where_a_report_was_published(project: Project) -> None:

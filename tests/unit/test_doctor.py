@@ -201,11 +201,17 @@ def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path
         python = "#!/bin/sh\n" + ("exit 3\n" if index == 1 else "echo torch\n" if index == 2 else "")
         put(tmp_path, f"{name}-cpu/bin/python", python)
         (tmp_path / f"{name}-cpu" / "bin" / "python").chmod(0o755)
-    outdated, broken, lacking, whole = project.check_environments(code, "cpu")
+    put(tmp_path, "jax-cpu/.complete", "of an earlier definition")
+    put(tmp_path, "jax-cpu/bin/python", "")
+    found = {each.name: each for each in project.check_environments(code, "cpu")}
+    jax, (outdated, broken, lacking, whole) = found.pop("environment jax"), found.values()
     bad(outdated, State.WARNING, "outdated")
     bad(broken, State.PROBLEM, "exit code 3")
     bad(lacking, State.PROBLEM, "it has no torch")
     fine(whole, "whole")
+    bad(jax, State.WARNING, "outdated")  # which no command without its name makes
+    assert jax.advice.startswith("python -m runner.environments cpu jax makes it again")
+    assert lacking.advice.endswith(f"python -m runner.environments cpu {frameworks[2]}")
 
 
 def test_a_damaged_data_set_is_a_problem_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
@@ -228,15 +234,34 @@ def test_the_disk_is_tried_and_nothing_is_left_there(tmp_path: Path, monkeypatch
         bad(project.check_disk(tmp_path), state, "free for")
 
 
-def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_written_is_a_problem_where_every_run_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fine(project.check_permissions(tmp_path / "results", tmp_path, tmp_path))
-    (tmp_path / "data").mkdir()
-    monkeypatch.setattr("runner.doctor.project.os.access", lambda path, _: path != tmp_path / "data")
-    bad(
-        project.check_permissions(tmp_path, tmp_path / "data", tmp_path),
-        State.PROBLEM,
-        f"not writable: {tmp_path / 'data'}",
-    )
+    others = tmp_path / "others"
+    others.mkdir()
+    monkeypatch.setattr("runner.doctor.project.os.access", lambda path, _: path != others)
+    refused = f"not writable: {others}"
+    bad(project.check_permissions(others, tmp_path, tmp_path), State.PROBLEM, refused)
+    bad(project.check_permissions(tmp_path, others, tmp_path), State.WARNING, refused)
+
+
+def test_environments_of_another_user_are_a_problem_only_where_one_has_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = replace(PROJECT, environments=tmp_path / "environments")
+    for name in definition.list_core(code):
+        environment = definition.read(code, name, "cpu")
+        put(environment.folder, ".complete", environment.digest)
+        put(environment.folder, "bin/python", "#!/bin/sh\n")
+        environment.interpreter.chmod(0o755)
+    monkeypatch.setattr("runner.doctor.project.os.access", lambda path, _: path != code.environments)
+    fine(project.check_permissions(tmp_path, tmp_path, code.environments), "environments only readable")
+    assert {each.state for each in project.check_environments(code, "cpu")} == {State.OK}
+    environment.marker.write_text("of an earlier definition")
+    *_, last = project.check_environments(code, "cpu")
+    bad(last, State.PROBLEM, "outdated", "not writable")
+    assert last.advice == f"chown {code.environments} to yourself"
 
 
 def test_what_is_shown_keeps_to_a_hundred_columns_and_says_what_to_do() -> None:

@@ -106,6 +106,15 @@ def test_a_download_with_a_wrong_checksum_or_of_no_file_is_a_clear_error(server:
         fetch(dataset(server), tmp_path / "2", QUIET)
 
 
+def test_a_folder_that_cannot_be_made_is_named_with_what_to_do(server: Server, tmp_path: Path) -> None:
+    """As in an installation that belongs to root."""
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "data"
+    with pytest.raises(DataError, match=rf"^{folder}: Not a directory: .* --data-dir or BATCHWISE_DATA$"):
+        fetch(dataset(server), folder, QUIET)
+    assert not server.requests
+
+
 def archive(member: str) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:

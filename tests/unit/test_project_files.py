@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tomllib
@@ -122,13 +123,44 @@ def test_every_status_is_on_the_page_about_the_files_of_a_result() -> None:
     assert {status for status in map(str, Status) if f"`{status}`" not in page} == set()
 
 
+def copy_makefile(folder: Path) -> None:
+    """Copy the Makefile with the files that .venv is made from."""
+    for name in ("Makefile", "requirements.txt", "runner/requirements.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes((ROOT / name).read_bytes())
+
+
+def write_program(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@for_each("system", ["Darwin arm64", "Linux aarch64", "Linux x86_64"])
+def test_make_says_for_which_system_and_python_packages_are_pinned_before_it_makes_anything(
+    system: str, tmp_path: Path
+) -> None:
+    """On another one pip would say that a package may have been tampered with."""
+    copy_makefile(tmp_path)
+    write_program(tmp_path / "uname", f"echo {system}")
+    python = write_program(tmp_path / "python3.14", "exit 1")
+    done = subprocess.run(
+        ["make", ".venv/.complete", f"PYTHON={python}"],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    needed = "Python 3.11 and 3.12; give one" if system == "Linux x86_64" else f"Linux x86-64; this is {system}"
+    assert done.returncode == 2 and f"make: packages are pinned for {needed}" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
 def test_make_does_not_empty_what_a_linked_venv_leads_to(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").write_text("")
     (tmp_path / ".venv").symlink_to("elsewhere")
-    for name in ("Makefile", "requirements.txt", "runner/requirements.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    copy_makefile(tmp_path)
     done = subprocess.run(["make", ".venv/.complete"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and ".venv is a link" in done.stderr
     assert (tmp_path / "elsewhere" / "kept").exists()

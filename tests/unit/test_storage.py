@@ -84,8 +84,10 @@ def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> Non
     here = Local(str(python), {}, PROJECT)
     storage.whole(SPEC, here)
     python.unlink()
-    with pytest.raises(CannotGoOn, match=rf"^{python}: its environment was removed"):
+    with pytest.raises(CannotGoOn, match=rf"^{python}: its environment was .*; the same command makes it again;"):
         storage.whole(SPEC, here)
+    with pytest.raises(CannotGoOn, match=rf"^{python}: its environment was .*; name another with --python;"):
+        storage.whole(SPEC, replace(here, conditions={"interpreter": {}}))
     (results / "inputs" / "order.npy").unlink()
     with pytest.raises(CannotGoOn, match=r"inputs/order\.npy: removed during the run"):
         storage.whole(SPEC, UNAVAILABLE)
