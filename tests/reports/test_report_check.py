@@ -152,7 +152,7 @@ def test_a_short_window_is_a_finding_where_a_longer_one_was_asked_for(asked_s: f
 
 
 def test_a_batch_that_is_larger_than_the_training_split_was_asked_for() -> None:
-    large = [Check(CheckName.IN_SPLIT, False, "epochs are one batch of 1437, the window's batches of 2048 repeat images")]
+    large = [Check(CheckName.IN_SPLIT, False, "epochs are one batch of 1437, the window repeats images")]
     assert recheck._differences(trial().spec, large, large, shown=True) == []
     assert len(recheck._differences(trial().spec, [], large, shown=True)) == 1, "its verdict was left out"
     passed = [replace(large[0], passed=True)]
