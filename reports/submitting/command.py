@@ -13,7 +13,7 @@ from workloads.temporary import temporary_folder
 
 from .. import export, load
 from ..load import ReportError
-from ..publishing import archive, publication, publish, published_files
+from ..publishing import archive, publication, published_files
 from ..publishing.archive import CHECKSUMS
 from ..publishing.contents import RESULTS
 from .labels import ENDING, Label
@@ -72,7 +72,7 @@ def submit(results: Path, out: Path | None = None) -> tuple[Path, Submission, li
         archive.pack(stage / RESULTS, stage / f"packed{ENDING}")
         seen = verify_submission(stage / f"packed{ENDING}")
         with chdir(stage):
-            lines = seen.findings + [each.sentence for each in publish.find_private_files(RESULTS)]
+            lines = seen.findings + [each.sentence for each in published_files.find_private_files(RESULTS)]
         if lines:
             more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
             again = "; run the trials again" if seen.findings else ""  # it would take no name out of a file
