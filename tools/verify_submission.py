@@ -13,7 +13,7 @@ from pathlib import Path
 from reports.load import ReportError
 from reports.publishing.archive import ARCHIVE
 from reports.submitting.agreement import compare_rerun, draw_cells
-from reports.submitting.labels import ENDING, Label, find_file, write_labels
+from reports.submitting.labels import ENDING, Label, find_file, keep_stronger, write_labels
 from reports.submitting.verification import Submission, verify_submission
 from tools.submission_rerun import CannotRun, run_again
 from workloads import program
@@ -65,6 +65,8 @@ def _verify(file: Path, cells: int) -> int:
     labels = {result.spec.id: Label.CLAIMED for result in seen.results}
     if not seen.findings and cells:
         rerun_cells(seen, labels, file, cells)
+    if not seen.findings:
+        labels = keep_stronger(file, labels)
     for line in seen.findings:
         print(line)
     for trial, label in sorted(labels.items()):

@@ -5,16 +5,17 @@ Written independently of the runner, so that an error in one is not repeated in 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from workloads.records import figures as registry
-from workloads.records.checks import FEWEST_SAMPLES
+from workloads.records.checks import CONTENDED_PERCENT, ENERGY_TOLERANCE, FEWEST_SAMPLES
 from workloads.records.columns import PERIOD_S
 from workloads.records.events import Event, Events
-from workloads.records.figures import Method
+from workloads.records.figures import Figure, Method
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 from workloads.records.samples import Samples
@@ -23,7 +24,7 @@ from workloads.records.status import Status
 RELATIVE = 1e-6
 USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, which are preferred, differ from the polled ones
 CLOCKS = 0.02  # of a clock: the runner leaves out readings at an edge that also describe the time before it
-GPU_PERIOD_S = 1.0  # the longest period that NVML's utilisation covers
+GPU_PERIOD_S = 1.0  # the longest period that NVML's utilisation, or its power, covers
 USAGE = (registry.CPU_USAGE.name, registry.CPU_BUSY.name, registry.FOREIGN_CPU.name)
 OF_EPOCHS = registry.FOREIGN_CPU_EPOCHS.name
 START_UP = {
@@ -35,7 +36,14 @@ START_UP = {
     registry.WARM_UP.name: (Event.FIRST_STEP, Event.WARMED_UP),
 }
 OF_WINDOW = (registry.WINDOW.name, registry.SPEED.name, registry.STEP_TIME.name)
-COUNTED = (registry.ENERGY.name, registry.POWER.name)
+COUNTED = (registry.ENERGY.name, registry.POWER.name)  # by counters or by readings of the power, as their method says
+READ = (*COUNTED, registry.ENERGY_INTEGRATED.name)
+ENERGIES = (
+    *READ, registry.ENERGY_PER_IMAGE.name, registry.CPU_ENERGY.name, registry.CPU_ENERGY_PER_IMAGE.name
+)  # fmt: skip
+# More of others than this makes a trial contended, so one that is called ok must say what they took.
+OTHERS = dict.fromkeys((registry.FOREIGN_CPU.name, OF_EPOCHS), CONTENDED_PERCENT) | {registry.FOREIGN_PROCESSES.name: 0}
+EPOCHS_SINCE = 4  # version of the measurement: older results lack the share of the epochs
 FROM_EVENTS = (*START_UP, registry.ACCURACY.name, *OF_WINDOW)
 
 Segment = tuple[float, float]  # of the steady window: its edges in ns of the monotonic clock
@@ -61,32 +69,51 @@ def find_differences(
     if result.status is not Status.OK and not result.figures:
         return []  # its launch failed, and no result was assembled
     window = list_segments(events)
-    values = recompute_from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
-    values |= recompute_foreign_percent(events, samples, result.spec.placement.threads)
-    if window:
-        values = recompute_from_samples(samples, window, result.spec.placement.threads, _quota_cores(result)) | values
-        values |= recompute_gpu_usage([samples, *of_other_gpus], window)
-        values |= recompute_gpu_energy([samples, *of_other_gpus], window)
-    values = told | values
-    of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
+    values = told | _recompute(result, events, samples, [samples, *of_other_gpus])
+    of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE, *ENERGIES) if window else ()
     lines, silent = [], []
     for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *values)):
         figure = result.figures.get(name)
-        if name in COUNTED and (figure is None or figure.method is not Method.COUNTER):
-            continue  # from readings of the power
         if figure is None or figure.value is None:
-            if name in values and (name in FROM_EVENTS or (figure is not None and name in told)):
+            read = name in FROM_EVENTS or (figure is not None and name in told)
+            if name in values and (read or _hides_others(result, name, values[name])):
                 lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {values[name]:.9g}")
         elif name not in values:
             silent.append(name)
-        elif not abs(figure.value - values[name]) <= _tolerance(name, values[name]):
+        elif not abs(figure.value - values[name]) <= _tolerance(name, figure, values[name]):
             lines.append(f"{name}: stored: {figure.value:.9g}; recomputed: {values[name]:.9g}")
     if silent:
         lines.append(f"{', '.join(silent)}: cannot be recomputed: {EVENTS_FILE} and {SAMPLES_FILE} do not show it")
     return lines
 
 
-def _tolerance(name: str, recomputed: float) -> float:
+def _hides_others(result: TrialResult, name: str, value: float) -> bool:
+    """True if a trial called ok does not say what others took, although that made it contended."""
+    if result.status is not Status.OK or not value > OTHERS.get(name, math.inf):
+        return False
+    version = result.machine.get("measurement_version")
+    return name in result.figures or name != OF_EPOCHS or (isinstance(version, int) and version >= EPOCHS_SINCE)
+
+
+def _recompute(result: TrialResult, events: Events, samples: Samples, of_gpus: Sequence[Samples]) -> Values:
+    """Compute the values that events and samples give; GPUs' energy and power by the method that the result names."""
+    window, threads = list_segments(events), result.spec.placement.threads
+    values = recompute_from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
+    values |= recompute_foreign_percent(events, samples, threads)
+    if window:
+        values = recompute_from_samples(samples, window, threads, _quota_cores(result)) | values
+        values |= recompute_gpu_usage(of_gpus, window)
+        figures = result.figures
+        counted = {name for name in COUNTED if name in figures and figures[name].method is Method.COUNTER}
+        read = recompute_gpu_power(of_gpus, window, registry.read_value(figures, registry.POWER))
+        values |= {name: value for name, value in read.items() if name not in counted}
+        values |= {name: value for name, value in recompute_gpu_energy(of_gpus, window).items() if name in counted}
+    return values
+
+
+def _tolerance(name: str, figure: Figure, recomputed: float) -> float:
+    if name in READ and figure.method is not Method.COUNTER:
+        return ENERGY_TOLERANCE * abs(recomputed)
     if name in (registry.GPU_USAGE.name, registry.GPU_BUSY.name, registry.THROTTLED.name):
         return GPU_POINTS
     if name in (registry.SM_CLOCK.name, registry.MEMORY_CLOCK.name):
@@ -201,6 +228,33 @@ def recompute_gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Val
             return {}
         joules += (last - first) / 1e3
     return {registry.ENERGY.name: joules, registry.POWER.name: joules / (edges[1] - edges[0]) * 1e9}
+
+
+def recompute_gpu_power(every: Sequence[Samples], window: list[Segment], stored_w: float | None) -> Values:
+    """Energy in J over a window of one segment, and mean power in W, by readings of the power of all GPUs.
+
+    Some drivers' readings are means of the second before, and readings without the usage may be left out: of the means
+    with and without those, the one nearest to the stored power counts. Empty if one GPU has no reading.
+    """
+    if len(window) > 1:
+        return {}
+    (edges,) = window
+    joules, means = 0.0, []
+    for samples in every:
+        known = ~np.isnan(samples["power_mw"])
+        times, powers = samples["t_ns"][known], samples["power_mw"][known]
+        if not len(times):
+            return {}
+        at = np.unique([*edges, *times[(times > edges[0]) & (times < edges[1])]])
+        watts = np.interp(at, times, powers) / 1e3
+        joules += float(np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at))) / 1e9
+    for period_s, column in itertools.product((0.0, GPU_PERIOD_S), ("power_mw", "gpu_percent")):
+        known_in_both = ({**each, "power_mw": each["power_mw"] + 0 * each[column]} for each in every)
+        inside = [_readings(each, "power_mw", window, period_s) for each in known_in_both]
+        if all(map(len, inside)):
+            means.append(sum(float(readings.mean()) for readings in inside) / 1e3)
+    nearest = {registry.POWER.name: min(means, key=lambda mean: abs(mean - (stored_w or 0.0)))} if means else {}
+    return {registry.ENERGY.name: joules, registry.ENERGY_INTEGRATED.name: joules} | nearest
 
 
 def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np.ndarray, np.ndarray] | None:

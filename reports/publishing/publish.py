@@ -27,7 +27,7 @@ from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
 from .. import export, load
-from ..checking.completeness import count_obstacle, find_obstacles
+from ..checking.completeness import find_obstacles
 from ..load import ReportError, Stored
 from . import archive, publication, published_files
 from . import index as published_index
@@ -189,11 +189,7 @@ def list_obstacles(stored: Stored, folder: Path) -> list[str]:
 
     `folder` is the copy to be published, `stored` what was read from it.
     """
-    homes = published_files.find_files_naming_homes(folder)
-    named = count_obstacle("naming a home directory or what looks like a secret", homes, noun="file")
-    hosts = published_files.find_files_naming_hosts(folder)
-    named += count_obstacle("naming the host of a cluster's node, which new runs do not store", hosts, noun="file")
-    return [each.sentence for each in (*find_obstacles(stored, folder), *named)]
+    return [each.sentence for each in (*find_obstacles(stored, folder), *published_files.find_private_files(folder))]
 
 
 def today() -> str:

@@ -26,6 +26,7 @@ from workloads.records.batch_answers import ANSWERS_FILE, HOST_LIMIT_FILE
 from workloads.records.blocks import BLOCKS_FILE
 from workloads.records.job import ID
 
+from ..checking.completeness import Obstacle, count_obstacle
 from ..load import OF_SEARCHES, ReportError
 from .cleaning import contains_names, names_host, remove_names
 
@@ -120,15 +121,17 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def find_files_naming_homes(folder: Path) -> list[str]:
-    """List files of a copied folder that name a home directory, or seem to hold a secret."""
-    return [str(path) for path in list_files(folder) if contains_names(path.read_bytes())]
-
-
-def find_files_naming_hosts(folder: Path) -> list[str]:
-    """List results of a copied folder that contain the host name of a cluster's node."""
+def find_private_files(folder: Path) -> list[Obstacle]:
+    """Find files of a copied folder that name a home directory, or seem to hold a secret, and results that contain the
+    host name of a cluster's node.
+    """
+    homes = [str(path) for path in list_files(folder) if contains_names(path.read_bytes())]
     records = (path for path in list_files(folder) if path.name in (files.RESULT_FILE, files.ATTEMPT_FILE))
-    return [str(path) for path in records if names_host(path.read_bytes())]
+    hosts = [str(path) for path in records if names_host(path.read_bytes())]
+    return [
+        *count_obstacle("naming a home directory or what looks like a secret", homes, noun="file"),
+        *count_obstacle("naming the host of a cluster's node, which new runs do not store", hosts, noun="file"),
+    ]
 
 
 def list_files(folder: Path) -> Iterator[Path]:

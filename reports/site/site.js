@@ -95,17 +95,25 @@ function tellApart(cells, conditionsOf) {
   return (cell) => conditionsOf(cell).filter((each) => !common.has(each));
 }
 
-// What tells these cells apart, in few words: what was reported, and the software, only where the request is the same.
+// The same among the cells of each group.
+function tellApartWithin(cells, groupOf, conditionsOf) {
+  const groups = new Map([...groupBy(cells, groupOf)].map(([group, alike]) => [group, tellApart(alike, conditionsOf)]));
+  return (cell) => groups.get(groupOf(cell))(cell);
+}
+
+// What tells these cells apart, in few words. What was reported differs between machines, and the software between
+// frameworks: these are told apart only among cells of one machine, and of one request.
 function nameCells(cells) {
   const differing = CHOICES.filter((name) => name !== "framework" && new Set(cells.map((cell) => cell[name])).size > 1);
   const settingsOf = tellApart(cells, (cell) => cell.settings.split("; "));
-  const othersOf = (cell) => `${cell.reported}; ${cell.software}`.split("; ");
-  const others = new Map([...groupBy(cells, requestOf)].map(([request, alike]) => [request, tellApart(alike, othersOf)]));
+  const reportedOf = tellApartWithin(cells, (cell) => cell.machine, (cell) => cell.reported.split("; "));
+  const softwareOf = tellApartWithin(cells, requestOf, (cell) => cell.software.split("; "));
   return (cell) => [
     cell.framework,
     ...differing.map((name) => (name === "batch" ? `batch ${cell.batch}` : cell[name])),
     ...settingsOf(cell),
-    ...others.get(requestOf(cell))(cell),
+    ...reportedOf(cell),
+    ...softwareOf(cell),
   ];
 }
 
@@ -252,8 +260,12 @@ function showTable(choice, cells, change) {
 
 function show(choice) {
   const change = () => {
+    // Menus and the table's head are made anew: the focus goes on to what takes the place of the one that had it.
+    const { name, parentElement } = document.activeElement, column = parentElement?.cellIndex;
     history.replaceState(null, "", choice.address);
     show(choice);
+    const buttons = document.querySelectorAll("#cells thead button");
+    (column === undefined ? document.querySelector(`select[name="${name}"]`) : buttons[column])?.focus({ preventScroll: true });
   };
   const cells = choice.matching();
   showMenus(choice, change);
@@ -263,5 +275,9 @@ function show(choice) {
 }
 
 window.addEventListener("hashchange", () => show(new Choice()));
+window.addEventListener("beforeprint", () => {
+  const more = document.getElementById("more");
+  if (!more.hidden) more.onclick();
+});
 show(new Choice());
 document.documentElement.dataset.ready = "";

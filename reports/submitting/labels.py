@@ -64,6 +64,15 @@ def read_labels(archive: Path) -> dict[str, Label]:
     return stored.labels
 
 
+def keep_stronger(archive: Path, labels: Mapping[str, Label]) -> dict[str, Label]:
+    """Return the labels, or those of an earlier verification of this archive where they are stronger."""
+    try:
+        earlier = read_labels(archive)
+    except ReportError:
+        return dict(labels)  # of another archive
+    return {name: max(label, earlier.get(name, label), key=list(Label).index) for name, label in labels.items()}
+
+
 def find_weakest(trials: Iterable[str], labels: Mapping[str, Label]) -> Label:
     """Return the weakest label of a cell's trials; a trial without one is claimed."""
     order = list(Label)

@@ -6,6 +6,7 @@ edited together with all that follows from them cannot be told from honest ones:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
@@ -34,7 +35,10 @@ EVIDENCE = (files.JOB_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.METER_F
 
 @dataclass
 class Submission:
-    """Trials of a submission, and a line for each fault; `subject` sums up what was read."""
+    """Trials of a submission, and a line for each fault; `subject` sums up what was read.
+
+    Processes of blocks are not among the trials: they have no cell, and cannot be run again.
+    """
 
     subject: str
     results: tuple[TrialResult, ...] = ()
@@ -55,11 +59,14 @@ def verify_results(folder: Path) -> Submission:
     findings = find_changed_files(folder) if (folder / CHECKSUMS).is_file() else [f"{folder}: {CHECKSUMS} is missing"]
     findings += [line for obstacle in find_obstacles(stored, folder) for line in obstacle.lines]
     findings += _find_missing_evidence(stored, folder)
+    counts = Counter(result.spec.id for result in stored.results)  # labels go by id: each must mean one result
+    findings += [f"{folder}: {name} is stored {count} times" for name, count in counts.items() if count > 1]
     if (folder / ANSWERS_FILE).exists():
         findings.append(
             f"{folder / ANSWERS_FILE}: a submission has no answers of a search: nothing can judge them again"
         )
-    return Submission(caveats.tally(stored), stored.results, list(dict.fromkeys(findings)))
+    trials = tuple(result for result, trial_dir in stored.pairs if trial_dir.parent.name != load.BLOCKS)
+    return Submission(caveats.tally(stored), trials, list(dict.fromkeys(findings)))
 
 
 def _find_missing_evidence(stored: Stored, folder: Path) -> Iterator[str]:

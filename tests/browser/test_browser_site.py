@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import made  # noqa: F401  # puts the folder of `stored` on the path
 import pytest
 from browsing import CHROMIUM, chromium, opened_in_s
-from stored import on_gpu, store, study, trial
+from stored import MACHINE, on_gpu, store, study, trial
 
 from reports.load import Stored
 from reports.site import cells, command
@@ -118,6 +118,48 @@ def test_two_softwares_of_a_framework_are_two_lines_whose_names_say_their_versio
     assert "version" not in told[0] and "version: 2.12.0" in told[1] and "version: 2.13.0" in told[2]
     titles = page.locator("#charts figure").first.locator("title").all_text_contents()
     assert sum("version: 2.12.0" in title for title in titles) == 2
+
+
+def test_bars_of_two_frameworks_say_what_was_reported_differently_of_their_machine(
+    browser: Browser, tmp_path: Path
+) -> None:
+    newer: dict[str, Any] = {"machine": MACHINE | {"os": "Linux-6.9-x86_64"}}
+    trials = [each for size in (32, 64) for each in (trial("pytorch", size), trial("mxnet", size, **newer))]
+    command.write([store(tmp_path / "two-days", *trials)], tmp_path / "out")
+    page = opened(browser, tmp_path / "out" / command.PAGE)
+    told = sorted(page.locator("#bars .bar > span:first-child").all_inner_texts())
+    assert told == ["MXNet kernel: Linux-6.9-x86_64", f"PyTorch kernel: {MACHINE['os']}"]
+
+
+def test_the_keyboard_keeps_its_place_when_a_choice_is_made(browser: Browser, site: Path) -> None:
+    page = opened(browser, site)
+    page.locator("select[name=Framework]").focus()
+    for chosen in ("MXNet", "PyTorch"):
+        page.keyboard.press("ArrowDown")
+        assert page.locator("select[name=Framework]").input_value() == chosen
+        assert page.evaluate("document.activeElement.name") == "Framework"
+    head = page.locator("#cells th", has_text="Training speed")
+    head.get_by_role("button").focus()
+    for order in ("ascending", "descending"):
+        page.keyboard.press("Enter")
+        assert head.get_attribute("aria-sort") == order
+        assert page.evaluate("document.activeElement.textContent").startswith("Training speed")
+
+
+def test_on_paper_the_table_is_whole_and_the_choices_are_said(browser: Browser, tmp_path: Path) -> None:
+    trials = tuple(trial(name, size) for name in ("pytorch", "mxnet", "tensorflow") for size in range(1, 69))
+    folders = tuple(tmp_path / each.spec.id for each in trials)
+    data = cells.build_data([cells.Source("many", Stored(trials, folders, (), ()), "many/report.html")])
+    (tmp_path / "index.html").write_text(command._render(data))
+    width = 720  # of A4, upright
+    page = opened(browser, tmp_path / "index.html", width=width)
+    assert page.locator("#cells tbody tr").count() == 200
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#cells tbody tr").count() == len(trials) == 204
+    assert page.locator(".scroll").evaluate("(box) => getComputedStyle(box).overflowX") == "visible"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("select[name=Machine]").is_visible() and not page.locator("#more").is_visible()
 
 
 def test_a_mean_of_fewer_values_than_trials_says_of_how_many_and_why(browser: Browser, tmp_path: Path) -> None:

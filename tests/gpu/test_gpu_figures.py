@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -323,7 +324,11 @@ def test_a_counter_that_stands_still_does_not_pass(
     assert power.value and power.method == Method.POLLED
     details = [check.detail for check in result.checks if check.name == "not all zero"]
     assert any(detail.startswith("energy_mj: all") for detail in details)
-    assert not any("energy" in line for line in recheck.check_trial(result, tmp_path) if "recomputed" in line)
+    recomputed = [line for line in recheck.check_trial(result, tmp_path) if "recomputed" in line]
+    assert not [line for line in recomputed if "energy" in line or "power" in line]
+    moved = {**result.figures, "power_w": replace(power, value=0.9 * power.value)}
+    again = recheck.check_trial(replace(result, figures=moved), tmp_path)
+    assert any(line.startswith("power_w: stored") for line in again)
 
 
 def test_a_counter_that_stands_still_only_in_the_window_leaves_the_trial_its_other_figures(

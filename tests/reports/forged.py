@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from submitted import edit, edit_events, keep_rows, list_trials, make_again, read_rows, write_rows
 
+from workloads.records.blocks import BLOCKS_FILE, Block, Phase
 from workloads.records.check_name import CheckName
+from workloads.records.files import write_json
 from workloads.records.job import Job
 from workloads.records.stored import read_result
 
@@ -354,6 +357,43 @@ def without_neighbours(results: Path) -> None:
 
 def with_product(data: dict[str, Any]) -> None:
     data["memory"]["product"]["flop_per_s"] *= 10
+
+
+def with_honest_copy(results: Path) -> None:
+    """Copy the trial to blocks/, as a process with a round of each phase."""
+    folder = shutil.copytree(first_trial(results), results / "blocks" / first_trial(results).name)
+    write_json(folder / BLOCKS_FILE, {"blocks": [asdict(Block(phase, 0, 32, 20, 0.1, 1.0)) for phase in Phase]})
+
+
+def with_energy(data: dict[str, Any]) -> None:
+    """Invent 20 J of a processor without a counter."""
+    figures = data["figures"]
+    images = figures["images_per_s"]["value"] * figures["window_s"]["value"]
+    for name, joules in (("cpu_energy_j", 20.0), ("cpu_energy_per_image_j", 20.0 / images)):
+        figures[name].update(value=joules, reason=None)
+
+
+def halve_power(data: dict[str, Any]) -> None:
+    """Halve a GPU's energy and power, as if no counter had been read."""
+    methods = {"energy_j": "integrated", "energy_per_image_j": "integrated", "power_w": "polled"}
+    for name, method in methods.items():
+        figure = data["figures"][name]
+        figure.update(value=figure["value"] / 2, method=method)
+    data["checks"] = [check for check in data["checks"] if check["name"] != CheckName.ENERGY]
+
+
+def without_others(*names: str, left_out: bool = False) -> Edit:
+    """Call a contended trial ok, its shares or numbers of others null, or `left_out`."""
+
+    def change(data: dict[str, Any]) -> None:
+        data.update(status="ok", reason=None)
+        data["checks"] = [check for check in data["checks"] if check["name"] != CheckName.ALONE]
+        for name in names:
+            data["figures"][name].update(value=None, reason="not counted")
+            if left_out:
+                del data["figures"][name]
+
+    return result(change)
 
 
 def slowed(**left_out: bool) -> Edit:

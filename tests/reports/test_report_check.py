@@ -151,6 +151,14 @@ def test_a_short_window_is_a_finding_where_a_longer_one_was_asked_for(asked_s: f
     assert len(recheck._differences(spec, stored, short, shown=True)) == 1, "stored otherwise, it is one anyway"
 
 
+def test_a_batch_that_is_larger_than_the_training_split_was_asked_for() -> None:
+    large = [Check(CheckName.IN_SPLIT, False, "epochs are one batch of 1437, the window repeats images")]
+    assert recheck._differences(trial().spec, large, large, shown=True) == []
+    assert len(recheck._differences(trial().spec, [], large, shown=True)) == 1, "its verdict was left out"
+    passed = [replace(large[0], passed=True)]
+    assert len(recheck._differences(trial().spec, passed, large, shown=True)) == 1
+
+
 Change = Callable[[Path], object]
 
 
@@ -294,9 +302,18 @@ def test_samples_that_end_before_the_window_are_a_mean_over_what_they_span(tmp_p
 def test_the_usage_of_a_gpu_may_differ_from_what_was_polled_by_a_few_percent_and_no_more(
     tmp_path: Path, polled: float, caught: bool
 ) -> None:
-    folder = run_trial(tmp_path, on_gpu(trial()), polled=polled)
+    made = on_gpu(trial())
+    unsampled = ("power_w", "energy_per_image_j")  # these samples hold no power: such a figure is a finding of its own
+    shown = {name: figure for name, figure in made.figures.items() if name not in unsampled}
+    folder = run_trial(tmp_path, replace(made, figures=shown), polled=polled)
     told = [f"{folder}: gpu_percent: stored: 51; recomputed: 45"] if caught else []
     assert found(tmp_path) == (int(caught), told)
+
+
+def test_power_and_energy_that_no_sample_shows_are_a_finding(tmp_path: Path) -> None:
+    folder = run_trial(tmp_path, on_gpu(trial()), polled=51.0)
+    why = "events.jsonl and samples.csv do not show it"
+    assert found(tmp_path) == (1, [f"{folder}: power_w, energy_per_image_j: cannot be recomputed: {why}"])
 
 
 def test_a_verdict_changed_by_hand_is_caught(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from forged import (
     exchanged,
     faster_clock,
     figures,
+    halve_power,
     halve_resident,
     list_with,
     losses,
@@ -40,10 +41,13 @@ from forged import (
     window,
     with_built_moved,
     with_disturbed_referee,
+    with_energy,
+    with_honest_copy,
     with_more_calls,
     with_product,
     without,
     without_neighbours,
+    without_others,
     without_referee,
     without_verdict,
 )
@@ -56,6 +60,7 @@ from workloads.records.check_name import CheckName
 pytestmark = pytest.mark.slow
 
 CLAIMED = "claimed"  # the forgery is not seen: nothing contradicts it until the cell is run again
+SHARES = ("foreign_cpu_percent", "foreign_cpu_epochs_percent")
 TRIALS = (MXNET, "mxnet-cpu-b00064", PYTORCH, PYTORCH_64)
 RYZEN = "AMD Ryzen 9"
 
@@ -118,6 +123,23 @@ FORGERIES = {
         several(columns(cores_cpu_s=times(3)), result(lambda data: data.update(status="ok", reason=None))),
         "judged again: contended",
     ),
+    "a contended trial, its neighbours nulled": Forgery(
+        several(columns(cores_cpu_s=times(3)), without_others(*SHARES)), "foreign_cpu_percent: stored: null"
+    ),
+    "a contended trial, its neighbours left out": Forgery(
+        several(columns(cores_cpu_s=times(3)), without_others(*SHARES, left_out=True)),
+        "foreign_cpu_epochs_percent: stored: nothing",
+    ),
+    "another process on a GPU, left out": Forgery(
+        several(columns(foreign_processes=lambda _: 1.0), without_others("foreign_processes", left_out=True)),
+        "foreign_processes: stored: nothing",
+        gpu=True,
+    ),
+    "an energy that no counter gave": Forgery(result(with_energy), "cpu_energy_j: cannot be recomputed"),
+    "an energy per image alone": Forgery(
+        result(lambda data: data["figures"]["cpu_energy_per_image_j"].update(value=0.002, reason=None)),
+        "cpu_energy_per_image_j: cannot be recomputed",
+    ),
     "a diverged trial called ok": Forgery(
         result(lambda data: data["figures"]["diverged_step"].update(value=3, reason=None)), "judged again: diverged"
     ),
@@ -130,6 +152,8 @@ FORGERIES = {
     "energy per image on a GPU": Forgery(
         figures(energy_per_image_j=times(0.5)), "energy_per_image_j: stored", gpu=True
     ),
+    "energy on a GPU, as read from its power": Forgery(result(halve_power), "energy_j: stored", gpu=True),
+    "a GPU's power, as read": Forgery(result(halve_power), "power_w: stored", gpu=True),
     "a clock of a GPU": Forgery(figures(sm_clock_mhz=times(1.3)), "sm_clock_mhz: stored", gpu=True),
     "memory on a GPU": Forgery(
         figures(process_gpu_memory_bytes=times(0.5)), "process_gpu_memory_bytes: stored", gpu=True
@@ -189,6 +213,9 @@ FORGERIES = {
     "less memory everywhere": Forgery(machine(memory_bytes=2**27), "its machine has 128"),
     "a swapped framework": Forgery(
         as_framework("tensorflow"), "but its worker's packages do not include it; they include pytorch"
+    ),
+    "an honest copy in blocks/": Forgery(
+        several(with_honest_copy, columns(cpu_s=times(0.9999)), events(with_more_calls)), "is stored 2 times"
     ),
     "exchanged results": Forgery(exchanged, "in the wrong folder"),
     "a dropped cell": Forgery(dropped(PYTORCH_64), "missing: PyTorch, batch size 64"),

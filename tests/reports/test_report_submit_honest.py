@@ -16,6 +16,7 @@ from conftest import ROOT
 from stored import run
 from submitted import ON_CPU, ON_GPU, Machine, edit, list_trials, make_again, run_on, seal, unpack_trials
 
+from reports.checking import recheck
 from reports.load import ReportError
 from reports.publishing.archive import unpack
 from reports.submitting import command
@@ -25,7 +26,9 @@ from reports.submitting.verification import Submission, verify_results
 from tools import submission_rerun, verify_submission
 from tools.submission_rerun import explain_not_runnable, write_study
 from workloads.own_names import name_node
-from workloads.records.result import Epoch, TrialResult
+from workloads.records.check_name import CheckName
+from workloads.records.checks import check_figures
+from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.stored import read_result
 from workloads.study_file import parse_study
 
@@ -125,6 +128,7 @@ def test_a_trial_that_is_run_again_is_labelled_by_what_could_be_compared(trial: 
     last: Epoch = replace(epochs[-1], test_accuracy=epochs[-1].test_accuracy - 0.4)
     for forged, told in (
         (changed(trial, "images_per_s", 1.5), "images_per_s"),
+        (changed(trial, "cpu_percent", 0.6), "cpu_percent"),
         (replace(trial, first_losses=[trial.first_losses[0], 2.0, *trial.first_losses[2:]]), "first_losses: step 2"),
         (replace(trial, epochs=[*epochs[:-1], last]), "test_accuracy"),
         (changed(trial, "steps_peak_bytes", 0.5), "steps_peak_bytes"),
@@ -132,6 +136,23 @@ def test_a_trial_that_is_run_again_is_labelled_by_what_could_be_compared(trial: 
     ):
         agreement = compare_rerun(forged, trial)
         assert agreement.label is Label.CLAIMED and agreement.findings[0].startswith(told), told
+
+
+def metered(result: TrialResult, joules: float) -> TrialResult:
+    """Give a trial this energy per image."""
+    figure = replace(result.figures["cpu_energy_per_image_j"], value=joules, reason=None)
+    return replace(result, figures=result.figures | {"cpu_energy_per_image_j": figure})
+
+
+def test_an_energy_is_compared_where_both_know_it_and_otherwise_said_not_to_be(trial: TrialResult) -> None:
+    halved = compare_rerun(metered(trial, 0.01), metered(trial, 0.02))
+    assert halved.label is Label.CLAIMED and halved.findings[0].startswith("cpu_energy_per_image_j: submitted: 0.01")
+    near = compare_rerun(metered(trial, 0.018), metered(trial, 0.02))
+    assert (near.label, near.findings, near.note) == (Label.RERUN, (), "")
+    unknown = compare_rerun(metered(trial, 0.01), trial)
+    assert (unknown.label, unknown.note) == (Label.RERUN, "CPU energy not compared: unknown here")
+    elsewhere = replace(metered(trial, 0.02), machine=trial.machine | {"cpu_model": "AMD Ryzen 9"})
+    assert compare_rerun(metered(trial, 0.01), elsewhere).label is Label.RECOMPUTED
 
 
 def test_what_lies_in_the_folder_of_a_rerun_is_never_taken_for_it(
@@ -156,6 +177,42 @@ def test_labels_of_an_earlier_verification_go_where_a_later_one_finds_something(
     found = Submission("1 trial", findings=["trial: forged"])
     monkeypatch.setattr(verify_submission, "verify_submission", lambda file: found)
     assert verify_submission.main([str(file)]) == 1 and not find_file(file).exists()
+
+
+def test_a_label_is_kept_where_a_later_verification_of_the_same_archive_runs_nothing_again(
+    trial: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, name = tmp_path / "mine.tar.xz", trial.spec.id
+    file.write_bytes(b"archive")
+    write_labels(file, {name: Label.RERUN})
+    monkeypatch.setattr(verify_submission, "verify_submission", lambda file: Submission("1 trial", (trial,)))
+    assert verify_submission.main([str(file), "--rerun", "0"]) == 0 and read_labels(file) == {name: Label.RERUN}
+    file.write_bytes(b"another archive")
+    assert verify_submission.main([str(file), "--rerun", "0"]) == 0 and read_labels(file) == {name: Label.CLAIMED}
+
+
+def test_processes_of_blocks_have_no_label_and_are_not_drawn(
+    base: Path, trial: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = shutil.copytree(base, tmp_path / "results")
+    process = min(results.glob("trials/mxnet-*"))
+    (results / "blocks").mkdir()
+    process.rename(results / "blocks" / process.name)
+    seen = verify_results(seal(results))
+    assert [each.spec.id for each in seen.results] == [trial.spec.id]
+    (tmp_path / "mine.tar.xz").write_bytes(b"archive")
+    labels: dict[str, Label] = {}
+    monkeypatch.setattr(verify_submission, "_rerun", lambda *_: Label.RERUN)
+    verify_submission.rerun_cells(seen, labels, tmp_path / "mine.tar.xz", 3)
+    assert labels == {trial.spec.id: Label.RERUN}
+
+
+def test_identical_copies_and_earlier_attempts_are_not_several_trials_of_one_name(base: Path, tmp_path: Path) -> None:
+    results = shutil.copytree(base, tmp_path / "results")
+    trial = min(results.glob("trials/pytorch-*"))
+    shutil.copytree(trial, results / "blocks" / trial.name)
+    shutil.copytree(trial, results / "attempts" / f"{trial.name}-1")
+    assert not [line for line in verify_results(seal(results)).findings if "is stored" in line]
 
 
 def test_cells_are_drawn_by_the_checksum_alone_and_asked_for_as_they_were(trial: TrialResult) -> None:
@@ -249,6 +306,18 @@ def test_what_would_be_refused_is_not_packed(base: Path, tmp_path: Path) -> None
     assert run("submit", results, "--out", out).returncode == 2 and out.read_bytes() == before
 
 
+def test_a_batch_larger_than_the_training_split_is_packed(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_large = Check(CheckName.IN_SPLIT, False, "epochs are one batch of 100, the window repeats images")
+    results = shutil.copytree(base, tmp_path / "results")
+    for trial in list_trials(results):
+        edit(trial / "result.json", lambda data: data["checks"].append(vars(too_large)))
+    monkeypatch.setattr(recheck, "check_figures", lambda *facts: [*check_figures(*facts), too_large])
+    ran = run("submit", results, "--out", tmp_path / "out.tar.xz")
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_a_file_is_placed_without_hard_links_and_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed, out = tmp_path / "packed", tmp_path / "out" / "mine.tar.xz"
     packed.write_bytes(b"new")
@@ -291,7 +360,8 @@ def test_results_that_name_the_host_of_a_clusters_node_are_not_packed(base: Path
             path.write_text(json.dumps(data))
         ran = run("submit", results, "--out", out)
         assert ran.returncode == code, ran.stderr
-        assert ("names the host of a cluster's node" in ran.stderr) == (code == 2) == (not out.exists())
+        assert ("naming the host of a cluster's node" in ran.stderr) == (code == 2) == (not out.exists())
+        assert "run the trials again" not in ran.stderr, "it would take no name out of a file"
 
 
 def test_a_folder_that_takes_no_labels_is_named_before_anything_is_checked(
