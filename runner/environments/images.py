@@ -37,7 +37,7 @@ from runner.environments.definition import (
 )
 from runner.environments.engine import Engine, EngineError, explain_output, find_engine
 from runner.git import ask_git
-from runner.machine.description import read_commit
+from runner.machine.description import NO_COMMIT, read_commit
 from runner.project import Project
 from workloads.command_line import CommandLine
 
@@ -79,7 +79,7 @@ class Image:
         """Tags: the device; also with version and commit. The GPU image is `latest`, too."""
         name, kind = self.reference.split(":")
         released = f"{self.reference}-{read_version(self.project)}"
-        tags = [self.reference, released, f"{released}-{read_commit(self.project) or 'unknown'}"]
+        tags = [self.reference, released, f"{released}-{read_commit(self.project) or NO_COMMIT}"]
         return [*tags, f"{name}:latest"] if kind == LATEST else tags
 
     @property
@@ -109,7 +109,7 @@ class Image:
             "SOURCE_DATE_EPOCH": str(read_commit_time(self.project, *recipe)),
             "GPUS": "void" if self.environment.device_kind == "cpu" else "all",
             "VERSION": read_version(self.project),
-            "COMMIT": read_commit(self.project) or "unknown",
+            "COMMIT": read_commit(self.project) or NO_COMMIT,
             "CREATED": datetime.fromtimestamp(read_commit_time(self.project), UTC).isoformat(),
             "ENVIRONMENT_DIGEST": self.labels["batchwise.environment"],
             "CODE_DIGEST": self.labels["batchwise.code"],

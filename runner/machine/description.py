@@ -65,6 +65,7 @@ DECIDING = (
 )
 
 IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in our images: "FRAMEWORK-DEVICE VERSION COMMIT"
+NO_COMMIT = "unknown"  # there, of an image that was not built from a clone
 
 
 def read_image_framework() -> str:
@@ -252,7 +253,7 @@ def read_commit(project: Project) -> str | None:
     Published reports do not count: they are written by `reports publish`, and nothing that is run reads them.
     """
     if image := os.environ.get(IMAGE_VARIABLE):
-        return image.split()[-1]
+        return None if (commit := image.split()[-1]) == NO_COMMIT else commit
     changed = ("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)published")
     try:
         commit = ask_git(project.root, *COMMIT, timeout_s=ANSWER_S).strip()

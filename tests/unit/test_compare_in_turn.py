@@ -21,7 +21,7 @@ from rich.console import Console
 from runner import compare, owned
 from runner.data.cache import CACHE_VARIABLE
 from runner.environments.images import read_commit_time
-from runner.machine.description import read_commit
+from runner.machine.description import IMAGE_VARIABLE, NO_COMMIT, read_commit
 from runner.project import Project
 from runner.request import cli
 from runner.request.data_sets import DATA_VARIABLE
@@ -223,6 +223,9 @@ def test_the_commit_of_a_figure_and_its_time_are_those_of_the_checkout_and_of_no
     copy = Project.at(tmp_path / "copy")
     copy.root.mkdir()
     assert read_commit(copy) is None and read_commit_time(copy) == 0
+    monkeypatch.setenv(IMAGE_VARIABLE, f"numpy-cpu 1.0 {NO_COMMIT}")  # an image that was built from this copy
+    assert read_commit(copy) is None
+    monkeypatch.delenv(IMAGE_VARIABLE)
     commit, moment = read_commit(project), int(git(project.root, "log", "-1", "--format=%ct"))
     assert commit == git(project.root, "rev-parse", "--short=12", "HEAD")
     for name, place in (("GIT_DIR", tmp_path / ".git"), ("GIT_WORK_TREE", tmp_path)):
