@@ -19,6 +19,7 @@ from workloads.spec import Loss, Workload
 
 MODULE = "own_code"  # the file's module name in Python: classes in it are looked up there
 PROBED = 2  # images, for the shape of the output
+NO_PARTS = "profile tuned trains whole updates in one loop: leave --accumulate or --profile tuned out"
 # A device that gets no image of an update computes this many all the same, because all devices must take part;
 # BatchNorm needs two values of a channel.
 FILLED = 2

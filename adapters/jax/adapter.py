@@ -17,15 +17,13 @@ from adapters import base
 from adapters.base import Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.jax.steps import Steps, network_of
 from adapters.jax_shared.libraries import count_allocated, is_out_of_memory, read_facts, take_device
-from adapters.shared import without_layers
+from adapters.shared import NO_PARTS, without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.records.build import BFLOAT16, FLOAT16, TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
-
-NO_PARTS = "profile tuned trains whole updates in one loop: leave --accumulate or --profile tuned out"
 
 
 class Adapter(base.Adapter):

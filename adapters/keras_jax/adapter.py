@@ -33,9 +33,8 @@ class Adapter(OwnStepAdapter):
             with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
                 return compute()
 
-        (_, computed), gradients = jax.jit(jax.value_and_grad(compute_with, has_aux=True))(
-            [each.value for each in variables]
-        )
+        # Without jit, which would compile each call's `compute` anew: single operations are compiled once per shape.
+        (_, computed), gradients = jax.value_and_grad(compute_with, has_aux=True)([each.value for each in variables])
         return computed, gradients
 
     def memory(self) -> dict[str, Count]:

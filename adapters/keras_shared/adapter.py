@@ -20,6 +20,7 @@ from adapters.base import Floats, Probe
 from adapters.keras_shared.layers import ROLES
 from adapters.shared import PROBED, make_checked, without_layers
 from workloads.datasets import Images, Labels
+from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -122,6 +123,12 @@ class KerasAdapter(base.Adapter):
 
     def weights(self) -> Weights:
         return {key: self._canonical(key, to_numpy(self._variable(key))) for key in self.shapes}
+
+
+def set_policy(precision: str) -> None:
+    """Set the precision of every layer made from now on; Keras has a policy for the mixed ones alone."""
+    mixed = precision in (BFLOAT16, FLOAT16)
+    keras.mixed_precision.set_global_policy(f"mixed_{precision}" if mixed else FLOAT32)
 
 
 def to_numpy(tensor: Any) -> Floats:

@@ -11,16 +11,14 @@ import numpy as np
 from keras.optimizers import LossScaleOptimizer
 
 from adapters.base import LOSS_SCALE, NEVER, Count, Facts, Floats, Order, Unsupported
-from adapters.keras_shared.adapter import KerasAdapter, count_bytes, to_numpy
+from adapters.keras_shared.adapter import KerasAdapter, count_bytes, set_policy, to_numpy
 from adapters.keras_shared.layers import LOSSES, apply
 from adapters.keras_shared.optimizers import make_optimizer
 from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Batch, Training
 from workloads.datasets import Images, Labels
-from workloads.records.build import BFLOAT16, DEFAULT, FIT, FLOAT16, FLOAT32
+from workloads.records.build import DEFAULT, FIT, FLOAT16
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
-
-MIXED = (BFLOAT16, FLOAT16)  # precisions that Keras has a policy for
 
 
 class OwnStepAdapter(KerasAdapter):
@@ -33,7 +31,7 @@ class OwnStepAdapter(KerasAdapter):
             raise Unsupported(FROM_HOST)
         self.fits, self.resident, self.scales = profile == FIT, feed == "device", precision == FLOAT16
         self.call_factor = FIT_FACTOR if self.fits else 1
-        keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else FLOAT32)
+        set_policy(precision)
         return {"keras_version": keras.__version__, "precision": precision}
 
     def load(self, images: Images, labels: Labels) -> None:

@@ -37,8 +37,7 @@ class Adapter(base.Adapter):
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         copy_by_one_thread()
-        self.mixed = compute_in(precision, device)
-        self.tuned = profile == TUNED
+        self.mixed, self.tuned = compute_in(precision, device), profile == TUNED
         self.context = mx.cpu()
         chosen = chosen_kernels() if device == "cpu" else {}
         if device == "cuda":
@@ -56,6 +55,7 @@ class Adapter(base.Adapter):
 
     def load(self, images: Images, labels: Labels) -> None:
         if self.resident:
+            self.__dict__.update(images=None, labels=None)  # an earlier split is freed before the new one is made
             self.images, self.labels = self._array(turned(np.asarray(images))), self._array(labels)
         else:
             self.images, self.labels = images, labels
@@ -144,7 +144,7 @@ class Adapter(base.Adapter):
             block.register_forward_hook(lambda _, x, y, name=name: outputs.update({name: y}))
             for name, block in self.blocks.items()
         ]
-        statistics = {key: self._parameter(key).data().copy() for key in self.workload.statistic_shapes()}
+        statistics = {key: self._parameter(key).data(self.context).copy() for key in self.workload.statistic_shapes()}
         self._gradients("write")
         self.net.hybridize(active=False)  # a compiled network calls no block
         with autograd.record():
@@ -159,17 +159,17 @@ class Adapter(base.Adapter):
         return Probe(
             float(loss.asscalar()),
             outputs_channels_last(self.workload, {name: float32(mx.nd, y).asnumpy() for name, y in outputs.items()}),
-            channels_last(self.workload, {key: self._parameter(key).grad().asnumpy() for key in keys}),
+            channels_last(self.workload, {key: self._parameter(key).grad(self.context).asnumpy() for key in keys}),
         )
 
     def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
         fixed = [p for p in self.net.collect_params().values() if p.grad_req == "null"]
-        statistics = [p.data().copy() for p in fixed]
+        statistics = [p.data(self.context).copy() for p in fixed]
         self._gradients("write")
         with autograd.record():
             loss = self.losses(self._taken(turned(images)), self._taken(np.array(labels)))
         loss.backward()
-        gradients = {p.name: p.grad().asnumpy() / len(labels) for p in self._trained()}
+        gradients = {p.name: p.grad(self.context).asnumpy() / len(labels) for p in self._trained()}
         for parameter, before in zip(fixed, statistics, strict=True):
             parameter.set_data(before)
         return gradients
@@ -223,13 +223,13 @@ class Adapter(base.Adapter):
 
     def weights(self) -> Weights:
         keys = self.workload.weight_shapes()
-        return channels_last(self.workload, {key: self._parameter(key).data().asnumpy() for key in keys})
+        return channels_last(self.workload, {key: self._parameter(key).data(self.context).asnumpy() for key in keys})
 
     def memory(self) -> dict[str, Count]:
         states = [state for updater in self.trainer._updaters for state in updater.states.values()]
         counts: dict[str, Count] = dict.fromkeys(MEMORY_KINDS, "MXNet reports it only to its profiler")
         return counts | {
-            "parameters": sum(bytes_of(p.data()) for p in self._trained()),
+            "parameters": sum(bytes_of(p.data(self.context)) for p in self._trained()),
             "gradients": self._gradient_bytes(),
             "optimizer": sum(bytes_of(state) for state in states),
         }
@@ -238,7 +238,7 @@ class Adapter(base.Adapter):
         return [p for p in self.net.collect_params().values() if p.grad_req != "null"]
 
     def _gradient_bytes(self) -> int:
-        return sum(bytes_of(p.grad()) for p in self._trained())
+        return sum(bytes_of(p.grad(self.context)) for p in self._trained())
 
     def count_memory(self, folder: Path) -> None:
         # MXNet removes a file of this name and writes a new one, so the name must be ours.

@@ -77,6 +77,7 @@ class Adapter(base.Adapter):
 
     def load(self, images: Images, labels: Labels) -> None:
         if self.resident:
+            self.__dict__.update(images=None, labels=None)  # an earlier split is freed before the new one is made
             self.images, self.labels = self._tensor(images), self._tensor(labels)
         else:
             self.images, self.labels = images, labels

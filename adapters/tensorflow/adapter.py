@@ -24,6 +24,7 @@ from adapters.keras_shared import optimizers
 from adapters.keras_shared.adapter import Computed, KerasAdapter, to_numpy
 from adapters.keras_shared.layers import LOSSES, apply
 from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Training
+from adapters.shared import NO_PARTS
 from adapters.tensorflow import libraries
 from adapters.tensorflow.compiled import Accumulation, at_rates, gradients_by_name, in_a_loop
 from adapters.tensorflow.libraries import Masks, compute_in, convolve, facts_of, onednn_is_on, take_gpus
@@ -34,7 +35,6 @@ from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
 STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at", "gradients")  # compiled
-NO_PARTS = "profile tuned trains whole updates in one loop: leave --accumulate or --profile tuned out"
 
 
 class Adapter(KerasAdapter):
@@ -174,18 +174,19 @@ class Adapter(KerasAdapter):
                 return [self.looped(*inputs) if rates is None else self.looped_at(tf.constant(rates), *inputs)]
             if rates is None:
                 return [self.train_step(*self._inputs(batch)) for batch in order]
-            return [self.train_step_at(rate, *self._inputs(batch)) for rate, batch in zip(rates, order, strict=True)]
+            scalars = map(tf.constant, rates)  # one by one: on a GPU each index into a tensor is a kernel
+            return [self.train_step_at(rate, *self._inputs(batch)) for rate, batch in zip(scalars, order, strict=True)]
 
     def _accumulated(self, order: Order, rates: Floats | None, part: int) -> list[tf.Tensor]:
         self.accumulation = accumulation = self.accumulation or Accumulation(self)
         losses = []
         for number, batch in enumerate(order):
-            shared = [(np.float32(len(piece) / len(batch)), piece) for piece in parts(batch, part)]
+            shared = [(tf.constant(len(piece) / len(batch)), piece) for piece in parts(batch, part)]
             losses.append(tf.add_n([accumulation.add(share, *self._inputs(piece)) for share, piece in shared]))
             if rates is None:
                 accumulation.apply()
             else:
-                accumulation.apply_at(rates[number])
+                accumulation.apply_at(tf.constant(rates[number]))
         return losses
 
     def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
@@ -199,7 +200,7 @@ class Adapter(KerasAdapter):
 
     def predict(self, images: Images) -> Floats:
         with tf.device(self.device):
-            return self.logits(images).numpy()
+            return self.logits(tf.constant(images)).numpy()
 
     def memory(self) -> dict[str, Count]:
         silence = self._explain_unknown()
@@ -257,8 +258,9 @@ class Adapter(KerasAdapter):
             held = outside + self._in_use()["current"]
             gradients = tape.gradient(loss, self.model.trainable_variables)
         kept = self.accumulation.nbytes if self.accumulation else 0
-        sizes = kept + sum(gradient.numpy().nbytes for gradient in gradients)
-        del images, labels, tape, loss, gradients
+        arrays = tf.nest.flatten(gradients, expand_composites=True)  # a sparse one is the rows that it has
+        sizes = kept + sum(array.numpy().nbytes for array in arrays if array is not None)
+        del images, labels, tape, loss, gradients, arrays
         peaks = []
         for steps in (*order[:ALONE, None], order):  # each draws its own order of operations, hence its own peak
             tf.config.experimental.reset_memory_stats(self.device[1:])
@@ -268,10 +270,10 @@ class Adapter(KerasAdapter):
         planned = self.execution == base.XLA  # fit's, too, which Keras compiles so on a GPU
         return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=planned)
 
-    def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
+    def _gathered(self, batch: np.ndarray) -> tuple[Any, ...]:
         if self.resident:
             return tf.gather(self.images, batch), tf.gather(self.labels, batch)
-        return tf.constant(self.images[batch]), tf.constant(self.labels[batch])
+        return self._inputs(batch)
 
     def synchronize(self) -> None:
         tf.test.experimental.sync_devices()

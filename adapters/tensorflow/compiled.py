@@ -51,14 +51,18 @@ class Accumulation:
     def __init__(self, adapter: Any) -> None:
         variables, rule = adapter.model.trainable_variables, adapter.optimizer
         sums = [tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False) for variable in variables]
+        idle: set[int] = set()  # variables that the loss does not depend on, known once `add` is traced
         share_spec = tf.TensorSpec((), tf.float32)
         images_spec, labels_spec = adapter.step.input_signature
 
         @tf.function(input_signature=(share_spec, images_spec, labels_spec), jit_compile=adapter.compiles or None)
         def add(share: tf.Tensor, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             loss, gradients = adapter.differentiated(images, labels, share)
-            for total, gradient in zip(sums, gradients, strict=True):
-                total.assign_add(gradient)
+            for number, gradient in enumerate(gradients):
+                if gradient is None:
+                    idle.add(number)
+                else:
+                    sums[number].assign_add(gradient)
             return loss
 
         @tf.function(input_signature=(share_spec, images_spec, labels_spec, labels_spec))
@@ -67,7 +71,8 @@ class Accumulation:
 
         @tf.function(input_signature=())
         def apply() -> None:
-            rule.apply_gradients([(total.value(), variable) for total, variable in zip(sums, variables, strict=True)])
+            totals = [None if number in idle else total.value() for number, total in enumerate(sums)]
+            rule.apply_gradients(list(zip(totals, variables, strict=True)))  # Keras skips a None, as in a whole update
             for total in sums:
                 total.assign(tf.zeros_like(total))
 
@@ -90,8 +95,7 @@ def gradients_by_name(adapter: Any, images: Images, labels: Labels) -> dict[str,
     _, scaled = adapter.gradients(tf.constant(images), tf.constant(labels))
     for variable, before in kept:
         variable.assign(before)
-    scale = float(adapter.optimizer.scale_loss(tf.constant(1.0)))  # 1 if losses are not scaled
-    pairs = enumerate(zip(adapter.model.trainable_variables, scaled, strict=True))
+    scale, pairs = adapter.loss_scale, enumerate(zip(adapter.model.trainable_variables, scaled, strict=True))
     found = {f"{number}/{variable.path}": gradient for number, (variable, gradient) in pairs}
     return {
         name: tf.convert_to_tensor(gradient).numpy() / scale for name, gradient in found.items() if gradient is not None

@@ -8,16 +8,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32, TF32
+from adapters.keras_shared.adapter import set_policy
+from workloads.records.build import TF32
 
 DRAWS_APART = 2**27  # between the masks of replicas, of which there are at most 16, in a 32-bit counter
-MIXED = (BFLOAT16, FLOAT16)  # precisions that Keras has a policy for
 
 
 def compute_in(precision: str) -> None:
     """Set the precision of every model made from now on."""
     tf.config.experimental.enable_tensor_float_32_execution(precision == TF32)
-    keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else FLOAT32)
+    set_policy(precision)
 
 
 def take_gpus(gpus: list[Any], allocator: str) -> None:

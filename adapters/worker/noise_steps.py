@@ -11,6 +11,7 @@ of each point are. Its masks stay on, because it is unknown which of its layers 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -54,7 +55,10 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 def measure(adapter: Adapter, prepared: Prepared, steps: Order, number: int, events: EventLog) -> None:
     """Write the norms of `steps` (steps, parts, batch) at the present weights, which are those of this point."""
     images, labels, own = prepared.images(-1), prepared.train.labels, prepared.own is not None
-    norms = [norms_of(adapter, images, labels, step, own) for step in steps]
+    norms = []
+    for step in steps:
+        norms.append(norms_of(adapter, images, labels, step, own))
+        events.beat(time.monotonic())
     events.write(
         Event.NOISE_MEASURED,
         progress=PROGRESS[number],

@@ -43,7 +43,7 @@ ASKED = (
     re.compile(rf"for an array with shape {SHAPE} and data type (?P<type>\w+)"),  # numpy/_core/_exceptions.py
 )
 FREE = re.compile(r"of which (?P<size>[\d.]+) ?(?P<unit>bytes|KiB|MiB|GiB|TiB) is free")  # PyTorch, of a GPU
-ON_A_GPU = ("CUDA", "GPU", "cudaMalloc")
+ON_A_GPU = ("CUDA", "GPU", "cudaMalloc", "cudaError")
 BITS = re.compile(r"(\d+)$")  # of a type's name
 TYPES = {"float": 4, "double": 8, "half": 2, "bool": 1, "int": 4}  # bytes of types whose names contain no number
 
@@ -56,6 +56,16 @@ ON_THE_HOST = (
     "can't start new thread",  # CPython's, for pthread_create(3)
     "Resource temporarily unavailable",  # the same in C++, as MXNet passes it on
     "Cannot allocate memory",  # strerror(3) of ENOMEM
+)
+# Messages of a trial on a GPU that was refused memory of the host. XLA, cuDNN and PyTorch can refuse a GPU's memory
+# without naming the GPU: every other message is about the GPU's.
+BY_THE_HOST = (
+    *ON_THE_HOST,
+    "DefaultCPUAllocator",  # PyTorch
+    "CPU Memory",  # MXNet
+    "device:CPU:0",  # TensorFlow
+    "Arena alloc failed",  # protobuf
+    "bad_alloc",  # C++
 )
 # Messages of cuDNN and cuBLAS, and of frameworks that pass them on. Running out: pytorch #108645, DiffBIR #59,
 # tensorflow #9489, tensorflow #24828, mxnet #11176, CNTK #1516. Other causes: pytorch #2917 and #4107, whose batches
@@ -92,12 +102,20 @@ def refused(error: BaseException, device: str) -> dict[str, object]:
     """Return the event's data; `device` is "cpu" or the UUID of a GPU."""
     texts = [str(each) for each in chain(error)]
     asked = next((size for text in texts if (size := asked_bytes(text)) is not None), None)
-    if device != "cpu" and any(sign in text for text in texts for sign in ON_A_GPU):
+    if device != "cpu" and _is_of_the_gpu(error):
         free = next((_size(match) for text in texts if (match := FREE.search(text))), None)
         return asdict(Refused(asked, free, MemoryBound.DEVICE))
     rests = {bound: rest for bound, rest in available().items() if rest is not None}
     tightest = min(rests, key=lambda bound: rests[bound], default=None)
     return asdict(Refused(asked, None if tightest is None else rests[tightest], tightest))
+
+
+def _is_of_the_gpu(error: BaseException) -> bool:
+    """True if a trial on a GPU was refused the GPU's memory, not the host's."""
+    errors = list(chain(error))
+    if any(_says(each, ON_A_GPU) for each in errors):
+        return True
+    return not any(isinstance(each, MemoryError) or _says(each, BY_THE_HOST) for each in errors)
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 
@@ -10,7 +11,7 @@ import pytest
 from accumulated import NORMALISED, RULES
 from conftest import PROJECT, once
 from divided import every
-from settings import DROPOUT_SIGMAS, LOSSES, WEIGHTS, Arrays
+from settings import DROPOUT_SIGMAS, LOSSES, PLAIN, WEIGHTS, Arrays
 from suite import FRAMEWORKS, HERE, Found, apart, load, run_in, under
 
 from adapters.numpy import adapter as referee
@@ -103,6 +104,17 @@ def test_each_device_draws_masks_of_its_own(framework: str, found: Found) -> Non
     share = 0.5**devices
     sigma = (share * (1 - share) / len(untouched)) ** 0.5
     assert abs(untouched.mean() - share) < DROPOUT_SIGMAS * sigma
+
+
+@pytest.mark.skipif("mxnet" not in PARALLEL, reason="MXNet's contexts")
+def test_weights_and_memory_are_read_from_devices_other_than_mxnets_current_one(found: Found) -> None:
+    """The current one is the first CPU, which is among the devices of every other test. No GPU is current."""
+    out = found.folder / "divided-other-contexts.npz"
+    once(out, lambda: run_in("mxnet", HERE / "other_contexts.py", str(out), "momentum"))
+    arrays = load(out)
+    memory = json.loads(str(arrays["memory"]))
+    assert max(differences(arrays, truth(1), "momentum")) <= ALIKE
+    assert memory["parameters"] == memory["gradients"] == 4 * PLAIN.parameter_count
 
 
 @pytest.mark.parametrize("mode", [("tuned", "host"), ("default", "device")])

@@ -44,6 +44,16 @@ def test_masks_follow_the_seed_up_to_the_largest(
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
+def test_keras_on_jax_compiles_nothing_anew_for_a_probe_like_an_earlier_one(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The gradient noise scale takes 4,000 of them, for custom code by parameter."""
+    make_environment("keras_jax", tmp_path_factory)
+    told = json.loads(run_in("keras_jax", HERE / "compiled_probes.py", **PLAINLY).splitlines()[-1])
+    assert told["probe"][0] > 0, "the listener hears of nothing"
+    assert (told["probe"][2], told["parameter_gradients"][2]) == (0, 0), told
+
+
 @pytest.mark.parametrize("framework", ASKED)
 def test_kerass_own_step_and_fit_agree_with_the_referee_on(
     framework: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory

@@ -110,6 +110,13 @@ def test_a_heap_that_gives_its_memory_back_is_seen_in_the_page_faults_of_a_step(
     assert min(told[size]["page_faults"] for size in told) > 3 * ALLOWED["page_faults"], told
 
 
+@pytest.mark.parametrize(("framework", "maker"), [("pytorch", "_tensor"), ("mxnet", "_array")])
+def test_a_split_on_the_device_is_freed_before_the_next_one_is_made(framework: str, maker: str) -> None:
+    """Images that are augmented are loaded before every epoch: both splits together would need twice the memory."""
+    told = json.loads(run_in(framework, HERE / "loaded_twice.py", framework, maker).splitlines()[-1])
+    assert told == {"made": 2, "held": []}
+
+
 @pytest.mark.skipif("mxnet" not in FRAMEWORKS, reason="MXNet's engines")
 @pytest.mark.parametrize(("engine", "limited"), [("ThreadedEnginePerDevice", True), ("NaiveEngine", False)])
 def test_the_thread_that_copies_is_limited_to_itself_unless_it_is_the_one_that_computes(

@@ -157,6 +157,17 @@ def test_memory_of_a_cuda_graph_that_the_allocator_does_not_count_is_not_split()
     assert found["private"] == said
 
 
+def test_sparse_gradients_and_unused_weights_of_own_code_are_counted_and_trained_in_parts_as_at_once() -> None:
+    """A sparse gradient has a row for each use of an Embedding; what adds parts up has them all."""
+    found = ask("tensorflow", "sparse_and_unused.py")
+    dense, row = 4 * (4 * 3 + 3), 4 * 4  # bytes
+    at_once, in_parts = found["gradients"]
+    assert at_once >= dense + 4 * 64 * row  # images of 64 pixels
+    assert in_parts >= (1024 * row + dense + 4 * 5) + dense + 2 * 64 * row
+    assert found["apart"] < 1e-6
+    assert found["unused"] == [[1.0] * 5] * 2, "not even decay moves it"
+
+
 def test_keras_fit_copies_a_calls_images_once_by_itself_and_says_if_xla_plans_the_memory_of_a_step() -> None:
     """Keras chooses XLA on a card alone; counted as without it, activations were those of another step."""
     found = ask("tensorflow", "memory_of_fit.py")

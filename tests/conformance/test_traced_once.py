@@ -1,13 +1,17 @@
-"""Results of TensorFlow's adapter without tracing every build anew are the same as with tracing it anew."""
+"""Results of TensorFlow's adapter without tracing every build anew are the same as with tracing it anew.
+
+What it has traced is given tensors alone.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 from settings import CASES
-from suite import Found, run_probe
+from suite import HERE, Found, run_in, run_probe
 
 from workloads.records.build import DEFAULT, FLOAT16, FLOAT32, TUNED, Mode
 
@@ -33,3 +37,8 @@ def test_a_build_that_is_restored_is_a_new_one_to_the_bit(
     run_probe(framework, f"adapters.{framework}.adapter", mode, found.inputs, restored, cases)
     run_probe(framework, "anew", mode, found.inputs, anew, [case], PYTHONPATH=f"{ROOT}:{tmp_path}")
     assert (restored / f"{name}.json").read_text() == (anew / f"{name}.json").read_text()
+
+
+def test_a_compiled_function_is_given_tensors_which_it_takes_faster_than_numpys_arrays() -> None:
+    told = json.loads(run_in("tensorflow", HERE / "given_to_steps.py").splitlines()[-1])
+    assert told == dict.fromkeys(("logits", "train_step", "train_step_at", "add", "apply_at"), True)

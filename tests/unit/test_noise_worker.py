@@ -159,6 +159,15 @@ def test_who_is_given_the_weights_does_not_train_and_measures_the_same(tmp_path:
     assert first == second and others[-1]["event"] == Event.FINISHED
 
 
+def test_each_step_that_is_measured_is_a_sign_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    each = asked(tmp_path)
+    folder, _ = each.run()
+    beats: list[float] = []
+    monkeypatch.setattr("adapters.worker.event_log.EventLog.beat", lambda log, now_s: beats.append(now_s))
+    each.run(**{name: each.file(folder / f"{name}.npz") for name in HELD})  # it does not train
+    assert len(beats) == len(PROGRESS) * STEPS and beats == sorted(beats)
+
+
 def test_the_finder_looks_at_full_batches_that_follow_each_other_before_their_updates(tmp_path: Path) -> None:
     each = asked(tmp_path)
     _, events = each.run()

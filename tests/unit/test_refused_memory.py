@@ -73,12 +73,45 @@ def test_a_refusal_is_told_by_the_line_that_says_most_its_bound_and_both_sizes()
     silent = refused(RuntimeError("cudaMalloc retry failed: out of memory"), "GPU-1")
     assert silent == {"asked_bytes": None, "available_bytes": None, "bound": MemoryBound.DEVICE}
     assert refused(RuntimeError(PYTORCH), "GPU-1")["bound"] != MemoryBound.DEVICE
+    of_xla = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1610612736 bytes."
+    assert refused(RuntimeError(of_xla), "GPU-1") == {
+        "asked_bytes": 1_610_612_736,
+        "available_bytes": None,
+        "bound": MemoryBound.DEVICE,
+    }
     known = {"asked_bytes": 100 << 20, "available_bytes": 3 << 19, "bound": "data_segment"}
     where = "of its limit of private memory (RLIMIT_DATA) once the error was caught"
     assert describe_refusal(known) == f"100.0 MiB requested, 1.5 MiB available {where}: "
     unknown = {"asked_bytes": None, "available_bytes": None, "bound": None}
     assert describe_refusal(unknown) == "amount requested unknown, amount available unknown: "
     assert describe_refusal(None) == describe_refusal("x") == ""
+
+
+@for_each(
+    "message, of_device",
+    [
+        ("Out of memory while trying to allocate 1610612736 bytes.", True),  # XLA
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", True),
+        ("unable to find an engine to execute this computation", True),
+        ("Failed copying input tensor from /job:localhost/replica:0/task:0/device:CPU:0 to /job:localhost/replica:0/"
+         "task:0/device:GPU:0 in order to run _EagerConst: Dst tensor is not initialized.", True),
+        ("std::bad_alloc: cudaErrorMemoryAllocation: out of memory", True),  # Thrust
+        (PYTORCH, False),
+        (TENSORFLOW, False),
+        (MXNET, False),
+        ("std::bad_alloc", False),
+        ("[Errno 12] Cannot allocate memory", False),
+    ],
+)  # fmt: skip
+def test_on_a_gpu_memory_is_the_gpus_unless_the_error_is_of_the_host(message: str, of_device: bool) -> None:
+    assert (refused(RuntimeError(message), "GPU-1")["bound"] == MemoryBound.DEVICE) is of_device
+    assert refused(RuntimeError(message), "cpu")["bound"] != MemoryBound.DEVICE
+
+
+def test_an_error_that_came_of_a_full_host_is_of_the_host_on_a_gpu_too() -> None:
+    error = RuntimeError("training failed")
+    error.__cause__ = MemoryError()
+    assert refused(error, "GPU-1")["bound"] != MemoryBound.DEVICE
 
 
 def test_a_limit_of_the_process_is_what_was_tightest_and_an_error_it_came_of_says_the_size() -> None:
