@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runner.cluster.ray_engine import RayEngine
 
 AUTO = "auto"
+INSTALL = ".venv/bin/python -m pip install --no-deps --require-hashes -r requirements-ray.txt"
 ANSWER_S = 5.0  # Ray itself would try for minutes
 
 
@@ -41,7 +42,7 @@ def check(request: Request) -> None:
     if not request.elsewhere:
         return
     if importlib.util.find_spec("ray") is None:
-        raise BadInput("--ray: this Python has no ray: .venv/bin/python -m pip install -r requirements-ray.txt")
+        raise BadInput(f"--ray: this Python has no ray: {INSTALL}")
     if request.study.blocks:
         raise BadInput("--ray: blocks of steps are measured on this machine alone: leave it out")
     if request.isolation != "venv" or request.interpreters:

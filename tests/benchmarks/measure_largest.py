@@ -15,12 +15,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from runner.batch_size.largest import Bound
-from runner.batch_size.memory_limit import ANSWERS, bound_request, find_limit, largest_of
-from runner.batch_size.steps import StepTrials
-from runner.project import Project
-from runner.request import cli, inputs, own_data, parser
-from runner.setup import collect_installations, make_environments
+ROOT = Path(__file__).resolve().parents[2]
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+from runner.batch_size.largest import Bound  # noqa: E402
+from runner.batch_size.memory_limit import ANSWERS, bound_request, find_limit, largest_of  # noqa: E402
+from runner.batch_size.steps import StepTrials  # noqa: E402
+from runner.project import Project  # noqa: E402
+from runner.request import cli, inputs, own_data, parser  # noqa: E402
+from runner.setup import collect_installations, make_environments  # noqa: E402
 
 WORDS = ("--device", "cpu", "--threads", "1", "--workload", "osu-cnn", "--dataset", "digits")
 SHORT = ("--window", "0.3", "--timeout", "120")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import shtab
 
-from tools.command_lines import COMMANDS, build_whole_parser, write_reference
+from tools.command_lines import COMMANDS, RUN, build_whole_parser, write_reference
 
 ROOT = Path(__file__).parents[2]
 # Calls the completion as bash does when Tab is pressed after the last word.
@@ -37,6 +37,17 @@ def press_tab(script: Path, *words: str) -> list[str]:
 def test_the_page_of_all_options_is_the_one_made_from_the_parsers() -> None:
     page = (ROOT / "docs" / "reference" / "all-options.md").read_text(encoding="utf-8")
     assert page == write_reference(), "python -m tools.command_lines reference > docs/reference/all-options.md"
+
+
+def test_every_option_of_a_run_has_its_topic_on_the_page_of_options() -> None:
+    page = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
+    options = {name for name in COMMANDS[RUN]().options() if name.startswith("--")}
+    assert options - set(re.findall(r"--[a-z-]+", page)) == set()
+
+
+def test_every_command_has_its_exit_codes_on_the_page_about_them() -> None:
+    page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if not re.search(rf"`{re.escape(name)}(?:`| --)", page)] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

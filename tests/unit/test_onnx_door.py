@@ -22,6 +22,7 @@ from workloads import __main__ as program
 from workloads import networks
 from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu, Normalise, Silu
 from workloads.networks import NetworkError
+from workloads.source.onnx_graph import SETTINGS
 
 FILES = ROOT / "tests" / "conformance" / "imported"  # written by its onnx_net.py
 
@@ -30,6 +31,12 @@ def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch: 
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(NetworkError, match=r"flattened\.onnx: needs the package onnx: .* -r requirements-onnx\.txt$"):
         networks.find(str(FILES / "flattened.onnx"))
+
+
+def test_the_guide_exports_with_the_settings_that_a_refusal_names() -> None:
+    guide = (ROOT / "docs" / "guide" / "import-onnx.md").read_text()
+    settings = SETTINGS.split(", ")
+    assert len(settings) == 3 and [each for each in settings if each not in guide] == []
 
 
 def evaluate(path: Path, pixels: Any) -> Any:
@@ -131,7 +138,7 @@ def of_norm(names: str) -> dict[str, Any]:
 REFUSED: dict[str, tuple[Any, str]] = {
     "evaluated norm": (
         lambda to: write(to, conv("c"), node("BatchNormalization", "c g b m v"), tensors=of_norm("g b m v")),
-        r"n/BatchNormalization \(BatchNormalization\): is in evaluation mode, .* training=TrainingMode\.TRAINING",
+        r"n/BatchNormalization \(BatchNormalization\): is in evaluation mode, .* training=torch\.onnx\.TrainingMode",
     ),
     "evaluated dropout": (
         lambda to: write(to, conv("c"), node("Dropout", "c")), r"n/Dropout \(Dropout\): is in evaluation mode"

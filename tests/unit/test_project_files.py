@@ -19,7 +19,8 @@ from workloads.records.events import Event
 from workloads.records.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("reports/reproduction/publications/*.md")])
+FOLDERS = ("docs/**", "examples", "reports/reproduction/publications")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in ROOT.glob(f"{folder}/*.md"))])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # Top level of the Citation File Format 1.2.0: https://github.com/citation-file-format/citation-file-format
@@ -59,6 +60,41 @@ def test_every_page_of_the_documentation_is_on_the_map() -> None:
     text = (ROOT / "docs" / "README.md").read_text()
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")} - {"README.md"}
     assert {page for page in pages if f"]({page})" not in text} == set()
+
+
+def test_every_example_is_named_on_a_page() -> None:
+    text = "".join(page.read_text() for page in PAGES if page.name != "CHANGELOG.md")
+    examples = [path.name for path in ROOT.glob("examples/*") if path.is_file()]
+    assert examples and [name for name in examples if name not in text] == []
+
+
+def test_a_script_of_the_tests_that_a_page_names_finds_our_packages() -> None:
+    """Python puts the script's folder on its path, not the checkout."""
+    named = {name for page in PAGES for name in re.findall(r"python (tests/\w+/\w+\.py)", page.read_text())}
+    lost = []
+    for name in sorted(named):
+        text = (ROOT / name).read_text()
+        ours = re.search(r"^from (?:adapters|conftest|reports|runner|tools|workloads)\b", text, re.MULTILINE)
+        found = re.search(r"^ *(?:sys\.path\b|import simulate_verdicts$)", text, re.MULTILINE)
+        if ours and not (found and found.start() < ours.start()):
+            lost.append(name)
+    assert named and lost == []
+
+
+def test_who_installs_requirements_is_told_to_install_what_they_pin_alone() -> None:
+    """Without --no-deps pip may want a version that has no hash."""
+    code = [path for package in ("reports", "runner", "workloads") for path in ROOT.glob(f"{package}/**/*.py")]
+    texts = [path.read_text() for path in (*PAGES, *code)]
+    told = [line for text in texts for line in re.findall(r"pip install.* -r requirements-\w+\.txt", text)]
+    assert len(told) >= 6 and [line for line in told if "--no-deps --require-hashes" not in line] == []
+
+
+def test_pages_say_how_much_disk_the_environments_for_a_cpu_take() -> None:
+    every = [tomllib.loads(path.read_text()) for path in ROOT.glob("adapters/*/environment.toml")]
+    core = [each for each in every if each.get("thesis") or each.get("referee")]
+    for page, made in (("README.md", core), ("docs/start.md", core), ("docs/extend/a-framework.md", every)):
+        size_gb = sum(each["cpu"]["disk_mib"] for each in made) * 2**20 / 1e9
+        assert re.search(rf"\b{size_gb:.0f} GB\b", (ROOT / page).read_text()), (page, size_gb)
 
 
 @for_each("page", sorted([ROOT / "docs" / "start.md", *ROOT.glob("docs/guide/*.md")]))

@@ -17,8 +17,8 @@ from .layouts import Value
 from .vocabulary import INPUT, ImportRefused, Node
 
 Array = NDArray[Any]
-TRAINED = "torch.onnx.export(..., training=TrainingMode.TRAINING, do_constant_folding=False, dynamo=False)"
-EXPORT = f"export it for training: {TRAINED}"
+SETTINGS = "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, dynamo=False"
+EXPORT = f"export it for training: torch.onnx.export(..., {SETTINGS})"
 BATCH = 2  # images that shapes are computed for, where the file leaves the number open
 # Operators that are computed when the file is read, if all that they take is known.
 CONSTANT = (
