@@ -72,7 +72,7 @@ def test_a_trial_passes_the_gate_and_its_report_shows_its_label(
         *("--batch-size", 64, "--epochs", 1, "--window", 0.3, "--results", tmp_path / "results"),
     )
     cell = by_cell(tmp_path / "results")["fourth", 64]
-    assert cell["status"] in ("ok", "contended"), done.stdout + done.stderr  # on a machine that others use, too
+    assert cell["status"] == "ok", done.stdout + done.stderr
     assert cell["machine"]["framework_label"] == LABEL
     assert LABEL in (tmp_path / "results" / "report" / "report.md").read_text()
 

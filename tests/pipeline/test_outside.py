@@ -79,7 +79,7 @@ def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(
             text=True,
             timeout=600,
         )
-        assert done.returncode in (0, 1), done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
     cells = {name: cell for (name, _), cell in by_cell(results).items()}
     assert cells.keys() == set(REAL_FRAMEWORKS)
     for name, cell in cells.items():  # on a machine that others use, too

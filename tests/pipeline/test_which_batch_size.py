@@ -237,7 +237,8 @@ def test_several_devices_have_a_batch_each_and_share_the_update(
         result = json.loads(path.read_text())
         product = result["figures"]["images_per_s"]["value"] * result["figures"]["step_time_s"]["value"]
         assert product == pytest.approx(2 * result["spec"]["cell"]["batch_size"], rel=0.01)
-    assert {each.status for each in found.judged} <= set(PASSED), found.judged
+    assert found.fastest.batch_size in {each.batch_size for each in found.judged}
+    assert {each.status for each in found.judged} == {Status.OK}, found.judged
     assert "on each of 2 devices" in done.stdout
 
 

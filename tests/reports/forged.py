@@ -260,11 +260,6 @@ def plant_probes(results: Path, framework: str, name: str, by: float) -> None:
         planted.rename(probe.with_name(job.trial.probe_id))
 
 
-def multiply_evidence(event: dict[str, Any], by: float) -> None:
-    if "evidence" in event:
-        event["evidence"] = multiply(event["evidence"], by)
-
-
 def multiply(value: Any, by: float) -> Any:
     """Return the same evidence with every number multiplied."""
     if isinstance(value, dict):

@@ -12,8 +12,6 @@ from test_report_check import GOOD, found, log, nvidia_smi, plain, printed
 
 from reports.checking import log_columns
 
-WAVE = [40 + 10 * (row % 3) for row in range(60)]
-
 
 def figures(*arguments: object) -> dict[str, str]:
     """{device: its figures} as the command prints them."""

@@ -280,7 +280,8 @@ def test_the_published_lies_behind_and_is_paler_with_the_marker_of_its_framework
     )
     assert table.get_zorder() < ours.get_zorder() and theirs.get_zorder() < ours.get_zorder()
     assert {one.get_marker() for one in (ours, table, theirs)} == {"o"}
-    assert (ours.get_color(), table.get_color()) == ("#D55E00", theirs.get_color()) or table.get_color() != "#D55E00"
+    colours = [one.get_color() for one in (ours, table, theirs)]
+    assert colours == ["#d55e00", "#e69e66", "#e69e66"], "six tenths of it, and four of the paper"
     assert len({(one.get_linestyle(), one.get_markerfacecolor()) for one in (ours, table, theirs)}) == 3
 
 

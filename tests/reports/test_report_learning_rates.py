@@ -81,8 +81,10 @@ def test_a_framework_of_two_versions_is_in_no_map_with_both() -> None:
     without = [each for each in first if each.spec.cell.framework == "pytorch"]
     newer = [replace(each, spec=varied(each.spec, environment="new")) for each in others[0]]
     found = group_into_sections([*without, *others[0], *newer, *others[1]])[0]
-    for chart in learning_rates.build_charts(found):
-        assert all(len(set(series.x)) == len(series.x) for series in chart.series)
+    assert len(found) == 4, "the rate in the middle has a section for each version"
+    (chart,) = learning_rates.build_charts(found)
+    shown = [found[number - 1] for number in {number for number, *_ in chart.cells}]
+    assert len(shown) == 3 and {section.software["pytorch"].environment for section in shown} == {"e1"}
 
 
 def test_two_rates_are_no_map_and_other_threads_or_epochs_are_in_none() -> None:

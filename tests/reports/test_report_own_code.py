@@ -28,7 +28,10 @@ def test_every_file_of_a_table_of_cells_says_so_whatever_the_cell_holds(tmp_path
     store(tmp_path, own(), failed)
     out = tmp_path / "report"
     export.write(build.build_report([tmp_path]), out, ("md", "csv", "latex", "html"))
-    for path in (path for name in ("speed", "accuracy", "memory", "usage") for path in out.glob(f"{name}*.csv")):
+    names = ("speed", "accuracy", "memory", "usage")
+    files = [path for name in names for path in out.glob(f"{name}*.csv")]
+    assert {path.stem for path in files} >= {*names}
+    for path in files:
         assert numbers(path) and all(OWN_CODE in row["notes"] for row in numbers(path)), path
         assert OWN_CODE in path.with_suffix(".md").read_text()
         assert r"\textsuperscript{1" in path.with_suffix(".tex").read_text()

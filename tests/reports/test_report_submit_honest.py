@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from conftest import ROOT
 from stored import run
 from submitted import ON_CPU, ON_GPU, Machine, edit, list_trials, make_again, run_on, seal, unpack_trials
+from test_report_site import read_cells
 
 from reports.checking import recheck
 from reports.load import ReportError
@@ -242,7 +244,10 @@ def test_what_is_submitted_is_verified_labelled_and_shown(
     write_labels(file, read_labels(file) | {pytorch: Label.RERUN})
     assert run("site", file, "--out", tmp_path / "site").returncode == 0
     page = (tmp_path / "site" / "index.html").read_text()
-    assert '"label":"Checked"' in page and '"re-run"' in page and '"claimed"' in page
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data, "its legend has every label, whatever the cells have"
+    shown = {cell["framework"]: cell["label"] for cell in read_cells(json.loads(data[1]))}
+    assert shown == {"PyTorch": Label.RERUN, "MXNet": Label.CLAIMED}
     assert (tmp_path / "site" / "mine" / "report.html").is_file()
     find_file(file).write_text(find_file(file).read_text().replace('"sha256": "', '"sha256": "0'))
     assert "labels of another archive" in run("site", file, "--out", tmp_path / "site").stderr

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,15 +98,15 @@ def test_no_worker_reads_its_docstrings() -> None:
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
 def test_ids_are_the_same_under_every_python(version: str) -> None:
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    pythons = [*sorted(pyenv.glob(f"versions/{version}.*/bin/python")), shutil.which(f"python{version}")]
+    found = [*sorted(pyenv.glob(f"versions/{version}.*/bin/python")), shutil.which(f"python{version}")]
     code = "from runner.environments.code import code_digest; from runner.project import Project\n"
     code += "project = Project.of_this_code(); print(*(code_digest(project, name) for name in project.frameworks))"
-    lines = [[str(python), "-c", code] for python in pythons if python]
-    ran = [subprocess.run(line, cwd=ROOT, capture_output=True, text=True) for line in lines]
-    answers = [answer.stdout.split() for answer in ran if answer.returncode == 0]  # a shim may lead nowhere
-    if not answers:
+    starts = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True)
+    python = next((str(each) for each in found if each and starts([each, "-c", ""]).returncode == 0), None)
+    if python is None:  # a shim may lead nowhere
         pytest.skip(f"there is no Python {version} here")
-    assert answers[0] == [code_digest(PROJECT, name) for name in PROJECT.frameworks]
+    answer = starts([python, "-c", code])
+    assert answer.stdout.split() == [code_digest(PROJECT, name) for name in PROJECT.frameworks], answer.stderr
 
 
 def docstrings() -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import json
 import mmap
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import ROOT
@@ -56,4 +57,10 @@ def test_each_page_that_is_touched_is_a_page_fault() -> None:
             block[page * mmap.PAGESIZE] = 1
         after = host.interruptions()
     assert pages <= after.page_faults - before.page_faults < 2 * pages
-    assert after.context_switches >= before.context_switches
+
+
+def test_a_thread_that_sleeps_is_a_voluntary_context_switch() -> None:
+    before = host.interruptions()
+    for _ in range(20):
+        time.sleep(0.001)
+    assert host.interruptions().context_switches - before.context_switches >= 20

@@ -202,8 +202,8 @@ def test_where_an_update_has_parts_the_finder_and_the_training_have_them_too(tmp
 def test_it_is_measured_without_dropout_whose_masks_are_each_frameworks_own(tmp_path: Path) -> None:
     each = asked(tmp_path, NORMED)
     folder, events = each.run()
-    for number, event in enumerate(of_kind(events, Event.NOISE_MEASURED)):
-        adapter = built(each, NORMED.without_dropout(), weights.load(folder / f"{HELD[number]}.npz"))
+    for number, (event, held) in enumerate(zip(of_kind(events, Event.NOISE_MEASURED), HELD, strict=True)):
+        adapter = built(each, NORMED.without_dropout(), weights.load(folder / f"{held}.npz"))
         norms = [norms_of(adapter, each.train.images, each.train.labels, step) for step in each.batches[number]]
         assert event["small"] == [each.small for each in norms]
 

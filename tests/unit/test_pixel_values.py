@@ -262,7 +262,7 @@ def test_twelve_bits_in_sixteen_are_not_said_to_be_dim_as_well(tmp_path: Path) -
 def test_arrays_of_other_types_are_told_the_range_that_they_have(x: NDArray[Any], advice: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as told:
         find_images(arrays(tmp_path / "mine.npz", x))
-    assert advice in str(told.value) and "save it as uint8" not in str(told.value) and "\n" not in str(told.value)
+    assert advice in str(told.value) and "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize(

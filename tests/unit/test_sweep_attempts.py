@@ -86,7 +86,7 @@ def test_the_other_trials_of_a_block_arrive_while_its_first_is_run_again(tmp_pat
     ends: dict[str, Sequence[Status]] = {"numpy": (status, OK), "pytorch": (OK,), "mxnet": (OK,)}
     found, printed = swept(tmp_path, ends, status)
     assert [(each.spec.cell.framework, each.status) for each in found] == [(name, OK) for name in ends]
-    assert "left out" not in printed and "handed out again" not in printed
+    assert "is rejected" not in printed and "sent out again" not in printed
     first = found[0].spec.id
     assert aside(tmp_path) == {f"{first}-1": "of 1"}
     assert (tmp_path / "results" / "trials" / first / "samples.csv").read_text() == "of 2"
