@@ -176,7 +176,7 @@ def test_a_report_over_attempts_alone_is_made(tmp_path: Path) -> None:
 
 def test_a_changed_copy_of_a_result_keeps_the_note_on_its_other_attempts() -> None:
     (section,), _ = group_into_sections([trial()])
-    copied = replace(section, results=(replace(trial(), wall_s=1.0),), attempts={trial().key: "tried twice"})
+    copied = replace(section, results=(replace(trial(), reason="changed"),), attempts={trial().key: "tried twice"})
     assert tables.compute_cells(copied, SPEED)["pytorch", 32].notes == ("repeat 0: tried twice",)
 
 
