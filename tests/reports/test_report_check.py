@@ -539,6 +539,16 @@ def test_results_and_logs_can_be_checked_together(tmp_path: Path, monkeypatch: p
     assert ran.stdout.endswith("results: 1 trial: 1 ok; 1 log: 1 with samples of a device: 3 found\n")
 
 
+def test_a_folder_of_results_folders_stands_for_them(tmp_path: Path) -> None:
+    """Their samples and logs are not read as those of other programs."""
+    run_trial(tmp_path / "monday", trial())
+    folder = tampered(run_trial(tmp_path / "tuesday", trial()), test_accuracy=0.5)
+    (folder / "log.txt").write_text("Epoch 1/10\n")
+    code, findings, notes, last = printed(tmp_path, tmp_path / "monday")
+    assert (code, findings, notes) == (1, [f"{folder}: test_accuracy: stored: 0.5; recomputed: 0.71"], [])
+    assert last == f"{tmp_path}/monday: 1 trial: 1 ok; {tmp_path}/tuesday: 1 trial: 1 ok: 1 found"
+
+
 def test_a_folder_named_check_still_makes_a_report(tmp_path: Path) -> None:
     results = store(tmp_path / "check", trial())
     ran = subprocess.run(
