@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -352,6 +354,37 @@ def test_an_unreadable_result_is_a_finding(tmp_path: Path) -> None:
     (folder / "result.json").write_text('{"spec')
     (line,) = found(tmp_path)[1]
     assert line.startswith(f"{folder / 'result.json'}: cannot be read: not whole JSON")
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, method: str, is_shut: Callable[[Path], bool]) -> None:
+    """Let the system refuse to open or to look at these paths, as another user's; it would refuse root nothing."""
+    real = getattr(Path, method)
+
+    def refuse(path: Path, *arguments: Any, **more: Any) -> Any:
+        if is_shut(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, method, refuse)
+
+
+def test_a_trial_s_folder_that_may_not_be_opened_is_a_finding_and_hides_no_other_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_trial(tmp_path, trial("pytorch"))
+    shut = run_trial(tmp_path, trial("mxnet"), start_s=9.01)
+    for method in ("open", "stat"):
+        forbid(monkeypatch, method, lambda path: path.parent == shut)
+    code, findings, _, last = printed(tmp_path)
+    assert (code, findings) == (1, [f"{shut / 'result.json'}: cannot be read: Permission denied"])
+    assert last == f"{tmp_path}: 1 trial: 1 ok; 1 unreadable: 1 found"
+
+
+def test_samples_that_may_not_be_opened_are_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run_trial(tmp_path, trial())
+    forbid(monkeypatch, "open", lambda path: path == folder / "samples.csv")
+    told = "its files cannot be read: samples.csv: cannot be read: Permission denied"
+    assert found(tmp_path) == (1, [f"{folder}: {told}"])
 
 
 # Logs of other programs
