@@ -12,7 +12,7 @@ from workloads.records.files import ATTEMPTS, RESULT_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.stored import parse_result, read_bytes
+from workloads.records.stored import parse_result
 from workloads.words import format_count
 
 from .sentences import status_words
@@ -90,13 +90,14 @@ class Attempts:
 
 
 def read(folder: Path) -> AttemptResult:
-    """Read an attempt from a trial's folder."""
-    path = folder / RESULT_FILE
-    if not path.exists():
-        return AttemptResult(folder)
+    """Read an attempt from a trial's folder. One that may not be opened counts as unreadable."""
     try:
-        content = read_bytes(path)
+        content = (folder / RESULT_FILE).read_bytes()
         return AttemptResult(folder, parse_result(content), None, hashlib.sha256(content).digest())
+    except FileNotFoundError:
+        return AttemptResult(folder)
+    except OSError as error:
+        return AttemptResult(folder, None, ValueError(f"cannot be read: {error.strerror}"))
     except ValueError as error:
         return AttemptResult(folder, None, error)
 

@@ -12,8 +12,10 @@ from . import caveats, load
 from .checking import completeness, log_columns, recheck
 from .checking.log_checks import SUFFIXES, examine_logs
 from .load import ReportError
-from .publishing.archive import CHECKSUMS, find_changed_files
+from .publishing.archive import CHECKSUMS, find_changed_files, list_results
 from .publishing.verify import verify
+
+ROOMS = load.TRIALS, load.BLOCKS  # of the results that are checked
 
 
 def main(arguments: list[str]) -> int:
@@ -26,7 +28,7 @@ def main(arguments: list[str]) -> int:
     subjects: list[str] = []  # what was checked
     try:
         options = build_parser().parse_args(arguments)
-        paths, columns = options.paths, _columns(options.columns)
+        paths, columns = _list_paths(options.paths), _columns(options.columns)
         for sealed in filter(_is_publication, paths):
             seen = verify(sealed)
             findings += seen.findings
@@ -67,7 +69,7 @@ def build_parser() -> CommandLine:
         type=Path,
         nargs="+",
         metavar="PATH",
-        help="a folder that python -m runner wrote, a publication, or a log or folder of logs "
+        help="a folder that python -m runner wrote, a publication, a folder of these, or a log or folder of logs "
         f"({', '.join(SUFFIXES)}): samples of a device",
     )
     parser.add_argument(
@@ -78,13 +80,18 @@ def build_parser() -> CommandLine:
     return parser
 
 
+def _list_paths(given: list[Path]) -> list[Path]:
+    """Replace a folder of results folders or publications by these; each once. Raises ReportError."""
+    return list(dict.fromkeys(path for each in given for path in list_results(each, ROOMS)))
+
+
 def _is_publication(path: Path) -> bool:
     """True for a folder with checksums, unless they are those of an unpacked submission."""
     return (path / CHECKSUMS).is_file() and not _has_results(path)
 
 
 def _has_results(path: Path) -> bool:
-    return any((path / room).is_dir() for room in (load.TRIALS, load.BLOCKS))
+    return any((path / room).is_dir() for room in ROOMS)
 
 
 def _columns(text: str | None) -> list[str]:
@@ -118,7 +125,7 @@ def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
             inside = sorted(file for file in path.rglob("*") if file.is_file())
             suited = [file for file in inside if file.suffix.lower() in SUFFIXES]
             if not suited:
-                rooms = " nor ".join(f"{room}/" for room in (load.TRIALS, load.BLOCKS))
+                rooms = " nor ".join(f"{room}/" for room in ROOMS)
                 raise ReportError(
                     f"{path}: neither {rooms} nor a log ({', '.join(SUFFIXES)}) is in this folder; give another one"
                 )

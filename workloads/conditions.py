@@ -122,12 +122,17 @@ def _of_machine(name: str, key: str) -> Reported:
     return Reported(name, lambda result: _text(result.machine.get(key)))
 
 
-def _gpu(result: TrialResult, key: str) -> str | None:
-    """Fact that the machine reported about the trial's GPU; None on a CPU."""
+def read_gpu(result: TrialResult) -> dict[str, Any]:
+    """Return what the machine reported about the trial's GPU; empty on a CPU."""
     gpus = result.machine.get("gpus")
     known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
     device = result.spec.placement.device  # in a sweep, the machine reported the assigned device
-    return _text(next((gpu for gpu in known if device in (ANY_GPU, gpu.get("uuid"))), {}).get(key))
+    return next((gpu for gpu in known if device in (ANY_GPU, gpu.get("uuid"))), {})
+
+
+def _gpu(result: TrialResult, key: str) -> str | None:
+    """Fact that the machine reported about the trial's GPU; None on a CPU."""
+    return _text(read_gpu(result).get(key))
 
 
 def _device(result: TrialResult) -> str | None:

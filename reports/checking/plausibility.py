@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from workloads.conditions import read_gpu
 from workloads.records import figures as registry
 from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TF32
 from workloads.records.columns import PACKAGES_W, PERIOD_S
@@ -163,9 +164,7 @@ def find_peak(result: TrialResult) -> float | None:
             return None
         width = next((width for flag, width in WIDTHS if flag in flags), NARROW)
         return placement.threads * width * FASTEST_HZ / (2 if precision == FLOAT64 else 1)
-    gpus = [gpu for gpu in result.machine.get("gpus") or [] if isinstance(gpu, dict)]
-    name = next((str(gpu.get("name")) for gpu in gpus if gpu.get("uuid") == placement.device), "")
-    words = re.split(r"[^A-Za-z0-9]+", name)
+    words = re.split(r"[^A-Za-z0-9]+", str(read_gpu(result).get("name")))
     known = next((peaks for model, peaks in GPU_PEAKS.items() if model in words), None)
     tensor = TF32 if precision == FLOAT32 and result.facts.get("tf32") is True else precision
     place = {FLOAT32: 0, TF32: 1, BFLOAT16: 2, FLOAT16: 2}.get(tensor)
@@ -175,8 +174,7 @@ def find_peak(result: TrialResult) -> float | None:
 def _sizes(result: TrialResult) -> Iterator[str]:
     """Compare memory with the machine's, and the power of the processor's packages with any machine's."""
     figures, machine = result.figures, result.machine
-    gpus = {gpu.get("uuid"): gpu for gpu in machine.get("gpus") or [] if isinstance(gpu, dict)}
-    card = gpus.get(result.spec.placement.device, {}) if not result.spec.placement.others else {}
+    card = read_gpu(result) if not result.spec.placement.others else {}
     for spec, there in (
         (registry.HOST_MEMORY, machine.get("memory_bytes")),
         (registry.DEVICE_MEMORY, card.get("memory_bytes")),

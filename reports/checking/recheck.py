@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 from workloads.networks import find_trained
@@ -57,9 +58,10 @@ def check_trials(stored: Stored, folder: Path) -> list[str]:
     for result, trial_dir in (*shown, *others):
         findings += [f"{trial_dir}: {line}" for line in evidence_check.find_differences(result, probes)]
         findings += [f"{trial_dir}: {line}" for line in check_trial(result, trial_dir, trial_dir in stored.folders)]
-        samples = trial_dir / SAMPLES_FILE
-        if samples.is_file() and samples.read_bytes().count(b"\n") > 1:  # more than its header
-            seen.setdefault(hashlib.sha256(samples.read_bytes()).hexdigest(), []).append(trial_dir.name)
+        with suppress(OSError):  # the check of the trial says so
+            content = (trial_dir / SAMPLES_FILE).read_bytes()
+            if content.count(b"\n") > 1:  # more than its header
+                seen.setdefault(hashlib.sha256(content).hexdigest(), []).append(trial_dir.name)
     findings += [
         f"{folder}: {SAMPLES_FILE} is the same in {', '.join(names)}: one of them was not measured"
         for names in seen.values()

@@ -148,13 +148,14 @@ def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) ->
 
 
 def check_order(attempts: Iterable[Attempts]) -> list[str]:
-    """List attempts that started before the one that they follow."""
+    """List attempts that started before the one that they follow, unless one was disturbed: it may have returned."""
     lines = []
     for each in attempts:
         known = [(number, one) for number, one in enumerate(each.every, start=1) if one.result is not None]
         for (before, first), (after, second) in itertools.pairwise(known):
             assert first.result is not None and second.result is not None
-            if read_start(second.result) < read_start(first.result):
+            returned = second.result.status is Status.CONTENDED
+            if not returned and read_start(second.result) < read_start(first.result):
                 lines.append(
                     f"{second.folder}: started_at: {second.result.started_at}, attempt {after}, is before "
                     f"{first.result.started_at}, attempt {before}"

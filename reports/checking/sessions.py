@@ -13,19 +13,23 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from workloads.conditions import read_gpu
 from workloads.networks import find_trained
 from workloads.records.build import FLOAT32
 from workloads.records.files import ATTEMPTS, METER_FILE, attempt_number, attempts_by_id
+from workloads.records.job import ANY_GPU, ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import read_meter, read_start
 
+from .. import attempts
 from ..load import Stored
 
 SAME_BOOT_S = 2.0  # in each of ten publications, days long, all trials agree on it to 1 s
 OVERLAP_S = 3.0  # starts are stored in whole seconds: in 897 trials up to 0.7 s
-# Of the hardware: images of several frameworks on one machine have their own system, Python and share of it.
-FACTS = ("cpu_model", "cpu_flags", "memory_bytes")
+# Of the hardware: images of several frameworks on one machine have their own system, Python and share of it. A virtual
+# machine may change its bytes of memory at any time.
+FACTS = ("cpu_model", "cpu_flags")
 FIRST_LOSS = 1e-4  # relative: of 1,065 pairs of frameworks in ten publications at most 9e-7
 FIRST_INPUTS = ("train_images", "train_labels", "order", "weights", "network")
 
@@ -54,8 +58,9 @@ def _machines(shown: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:
                 yield f"{few[0].folder}: machine: {name} differs from the other trials of its session"
         by_device = defaultdict(list)
         for ran in session:
-            if ran.result.spec.placement.device_kind != "cpu":  # a cluster's trials share one, on cores of their own
-                by_device[ran.result.spec.placement.device].append(ran)
+            device = str(read_gpu(ran.result).get("uuid", ran.result.spec.placement.device))  # a sweep's names no GPU
+            if device not in ("cpu", ANY_GPU):  # a cluster's trials share a processor, on cores of their own
+                by_device[device].append(ran)
         for each in by_device.values():
             for before, after in pairwise(sorted(each, key=lambda ran: read_start(ran.result))):
                 gap_s = (read_start(after.result) - read_start(before.result)).total_seconds() - before.result.wall_s
@@ -112,10 +117,26 @@ def _first_losses(shown: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:
 
 
 def _numbers(stored: Stored) -> Iterator[str]:
-    """Yield trials of which an earlier attempt is missing: the folders' numbers begin at 1 and leave out none."""
+    """Yield trials of which an earlier attempt is missing: the folders' numbers begin at 1 and leave out none.
+
+    A disturbed attempt takes its place again if later ones measured nothing. Its number is not used again.
+    """
     results = {folder.parent.parent for folder in stored.folders}
-    for room in sorted(folder / ATTEMPTS for folder in results):
-        for name, folders in attempts_by_id(room).items():
-            numbers = [attempt_number(folder) for folder in folders]
-            if numbers != list(range(1, len(numbers) + 1)):
-                yield f"{room}: {name}: attempts {', '.join(map(str, numbers))}: an attempt is missing"
+    for folder in sorted(results):
+        for name, folders in attempts_by_id(folder / ATTEMPTS).items():
+            numbers = [attempt_number(each) for each in folders]
+            lacking = numbers[-1] - len(numbers)
+            if lacking and lacking > _count_returns([*folders, folder / ROOMS[Kind.TRIAL] / name]):
+                told = ", ".join(map(str, numbers))
+                yield f"{folder / ATTEMPTS}: {name}: attempts {told}: an attempt is missing"
+
+
+def _count_returns(folders: Sequence[Path]) -> int:
+    """Count the pairs of these attempts, in order, of which the second was disturbed and started first."""
+    results = [result for folder in folders if (result := attempts.read(folder).result)]
+    starts = list(map(read_start, results))
+    return sum(
+        result.status is Status.CONTENDED and starts[before] > starts[place]
+        for place, result in enumerate(results)
+        for before in range(place)
+    )

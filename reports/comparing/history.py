@@ -238,9 +238,10 @@ def read_entries(folders: Sequence[Path]) -> Entries:
     read = [read_side(folder) for folder in folders]
     holders: dict[Key, Path] = {}
     for folder, (side, _) in zip(folders, read, strict=True):
-        if twice := next((result.key for result in side.stored.results if result.key in holders), None):
+        begun = [result.key for result in side.stored.results if result.wall_s]
+        if twice := next((key for key in begun if key in holders), None):
             raise ReportError(f"{folder}: it also holds a trial of {holders[twice]}: a copy is no second run; omit one")
-        holders |= {result.key: folder for result in side.stored.results}
+        holders |= dict.fromkeys(begun, folder)
     read.sort(key=lambda entry: min(result.started_at for result in entry[0].stored.results))
     return Entries(tuple(read))
 

@@ -70,7 +70,7 @@ def _read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
 def _refuse_copies(folders: list[Path], runs: list[Stored]) -> None:
     seen: dict[Key, Path] = {}
     for folder, stored in zip(folders, runs, strict=True):
-        for trial in {result.key for result in stored.results}:
+        for trial in {result.key for result in stored.results if result.wall_s}:  # without a length it never began
             if trial in seen:
                 raise ReportError(
                     f"{folder}: it also holds a trial of {seen[trial]}: a copy is not a second run; remove it"

@@ -154,6 +154,30 @@ def test_the_check_notes_earlier_attempts_and_finds_what_was_changed_in_one(tmp_
     assert any(line.startswith(f"{earlier}: images_per_s: stored: ") for line in printed(tmp_path)[1])
 
 
+def test_a_disturbed_attempt_that_took_its_place_again_is_neither_missing_nor_out_of_order(tmp_path: Path) -> None:
+    """It was the first, came back since the second failed, and was put aside for the one that is shown."""
+
+    def begun(hour: int) -> str:
+        return f"2025-11-21T{hour}:00:00+00:00"
+
+    run_trial(tmp_path, trial(started_at=begun(12)))
+    attempted(tmp_path, ended(Status.FAILED, FELL, started_at=begun(11)), 2)
+    first = attempted(tmp_path, ended(Status.CONTENDED, "others took 40 %", started_at=begun(10)), 3)
+    assert printed(tmp_path)[:2] == (0, [])
+    write_json(first / "result.json", ended(Status.FAILED, FELL, started_at=begun(10)).to_json())
+    assert printed(tmp_path)[:2] == (1, [
+        f"{first}: started_at: {begun(10)}, attempt 2, is before {begun(11)}, attempt 1",
+        f"{tmp_path / 'attempts'}: {trial().spec.id}: attempts 2, 3: an attempt is missing",
+    ])  # fmt: skip
+
+
+def test_a_skipped_attempt_leaves_the_number_of_a_disturbed_one_free(tmp_path: Path) -> None:
+    stored.store(tmp_path, ended(Status.CONTENDED, "others took 40 %"))
+    skipped = ended(Status.SKIPPED, "batch size 16 ran out of memory", started_at="2025-11-21T12:00:00+00:00")
+    attempted(tmp_path, skipped, 2)
+    assert not [line for line in printed(tmp_path)[1] if "missing" in line]
+
+
 def test_a_size_that_was_skipped_is_a_cell_that_says_so_with_its_reason_and_no_fault(tmp_path: Path) -> None:
     run_trial(tmp_path, trial("pytorch", 32))
     why = "batch size 64 ran out of memory (asked 2 GiB); add --try-all to run it"
@@ -176,7 +200,7 @@ def test_a_report_over_attempts_alone_is_made(tmp_path: Path) -> None:
 
 def test_a_changed_copy_of_a_result_keeps_the_note_on_its_other_attempts() -> None:
     (section,), _ = group_into_sections([trial()])
-    copied = replace(section, results=(replace(trial(), wall_s=1.0),), attempts={trial().key: "tried twice"})
+    copied = replace(section, results=(replace(trial(), reason="changed"),), attempts={trial().key: "tried twice"})
     assert tables.compute_cells(copied, SPEED)["pytorch", 32].notes == ("repeat 0: tried twice",)
 
 

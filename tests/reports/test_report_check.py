@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -354,6 +356,37 @@ def test_an_unreadable_result_is_a_finding(tmp_path: Path) -> None:
     assert line.startswith(f"{folder / 'result.json'}: cannot be read: not whole JSON")
 
 
+def forbid(monkeypatch: pytest.MonkeyPatch, method: str, is_shut: Callable[[Path], bool]) -> None:
+    """Let the system refuse to open or to look at these paths, as another user's; it would refuse root nothing."""
+    real = getattr(Path, method)
+
+    def refuse(path: Path, *arguments: Any, **more: Any) -> Any:
+        if is_shut(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, method, refuse)
+
+
+def test_a_trial_s_folder_that_may_not_be_opened_is_a_finding_and_hides_no_other_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_trial(tmp_path, trial("pytorch"))
+    shut = run_trial(tmp_path, trial("mxnet"), start_s=9.01)
+    for method in ("open", "stat"):
+        forbid(monkeypatch, method, lambda path: path.parent == shut)
+    code, findings, _, last = printed(tmp_path)
+    assert (code, findings) == (1, [f"{shut / 'result.json'}: cannot be read: Permission denied"])
+    assert last == f"{tmp_path}: 1 trial: 1 ok; 1 unreadable: 1 found"
+
+
+def test_samples_that_may_not_be_opened_are_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run_trial(tmp_path, trial())
+    forbid(monkeypatch, "open", lambda path: path == folder / "samples.csv")
+    told = "its files cannot be read: samples.csv: cannot be read: Permission denied"
+    assert found(tmp_path) == (1, [f"{folder}: {told}"])
+
+
 # Logs of other programs
 
 
@@ -537,6 +570,16 @@ def test_results_and_logs_can_be_checked_together(tmp_path: Path, monkeypatch: p
     assert ran.returncode == 1
     assert "images/s x step time" in ran.stdout and "too short" in ran.stdout
     assert ran.stdout.endswith("results: 1 trial: 1 ok; 1 log: 1 with samples of a device: 3 found\n")
+
+
+def test_a_folder_of_results_folders_stands_for_them(tmp_path: Path) -> None:
+    """Their samples and logs are not read as those of other programs."""
+    run_trial(tmp_path / "monday", trial())
+    folder = tampered(run_trial(tmp_path / "tuesday", trial()), test_accuracy=0.5)
+    (folder / "log.txt").write_text("Epoch 1/10\n")
+    code, findings, notes, last = printed(tmp_path, tmp_path / "monday")
+    assert (code, findings, notes) == (1, [f"{folder}: test_accuracy: stored: 0.5; recomputed: 0.71"], [])
+    assert last == f"{tmp_path}/monday: 1 trial: 1 ok; {tmp_path}/tuesday: 1 trial: 1 ok: 1 found"
 
 
 def test_a_folder_named_check_still_makes_a_report(tmp_path: Path) -> None:

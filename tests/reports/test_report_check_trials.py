@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import stored
+from conftest import varied
 from test_report_check import printed, run_trial
 
 from reports import load
-from reports.checking import completeness
+from reports.checking import completeness, plausibility, sessions
 from reports.publishing.publish import list_obstacles
+from workloads.records.job import ANY_GPU
 from workloads.records.status import EXPECTED, Status
 
 trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own", checks=[])
@@ -107,3 +111,42 @@ def test_what_is_refused_to_be_published_is_found_by_the_check(tmp_path: Path) -
     assert [line.split(" (")[0] for line in told] == [
         "1 trial unfinished", "3 trials failed", "1 trial planned and not there"
     ]  # fmt: skip
+
+
+BOOTED_S = 1_700_000_000
+
+
+def on_node(results: Path, card: str, second: int, **facts: Any) -> Path:
+    """Store a trial of a sweep, of 20 s, that began in this second on a card of a node; return its folder."""
+    made = stored.on_gpu(trial(batch_size=32 + second, started_at=f"2025-11-21T10:00:{second:02}+00:00"))
+    node = {"node": "a", "gpus": [made.machine["gpus"][0] | {"uuid": card}]}
+    made = replace(made, spec=varied(made.spec, device=ANY_GPU), machine=made.machine | node | facts)
+    folder = stored.store(results, made) / "trials" / made.spec.id
+    clock = {"monotonic_ns": second * 10**9, "epoch_ns": (BOOTED_S + second) * 10**9}
+    (folder / "meter.json").write_text(json.dumps({"clocks": [clock]}))
+    return folder
+
+
+def compare_sessions(results: Path) -> list[str]:
+    read = load.read(results)
+    assert {plausibility.find_peak(result) for result in read.results} == {67.0 * 1e12}, "of an H200, in float32"
+    return sessions.compare_sessions(read, read.pairs)
+
+
+def test_trials_of_a_sweep_may_run_at_once_on_two_cards_of_a_node_and_not_on_one(tmp_path: Path) -> None:
+    """The device in their spec is any GPU; the machine says which one."""
+    for place, card in enumerate(("GPU-1", "GPU-2")):
+        on_node(tmp_path / "two", card, 5 * place)
+    assert compare_sessions(tmp_path / "two") == []
+    first, second = (on_node(tmp_path / "one", "GPU-1", begun) for begun in (0, 5))
+    told = f"{second}: started 15 s before {first.name} ended, on one device"
+    assert compare_sessions(tmp_path / "one") == [told]
+
+
+def test_a_virtual_machine_may_change_its_memory_between_two_trials_and_not_its_processor(tmp_path: Path) -> None:
+    for begun, size in ((0, 2**32), (30, 2**33)):
+        on_node(tmp_path / "memory", "GPU-1", begun, memory_bytes=size)
+    assert compare_sessions(tmp_path / "memory") == []
+    first, _ = (on_node(tmp_path / "model", "GPU-1", begun, cpu_model=f"AMD {begun}") for begun in (0, 30))
+    told = f"{first}: machine: cpu_model differs from the other trials of its session"
+    assert compare_sessions(tmp_path / "model") == [told]

@@ -18,7 +18,7 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 
 from reports.comparing import command, comparison_tables, effect_words, gate, headline, pages
-from reports.comparing.cell_tests import QUANTITIES, MeanTest, Untested
+from reports.comparing.cell_tests import QUANTITIES, MeanTest, Replicate, Untested
 from reports.comparing.comparison import Comparison, compare
 from reports.comparing.pairing import pair
 from reports.condition_text import ABSENT
@@ -445,6 +445,24 @@ def test_a_copy_is_no_second_run_and_a_run_without_results_is_named(tmp_path: Pa
     ran = run(b, a)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert f"{b / '9' / 'trials'}: no result.json found" in ran.stderr
+
+
+def test_runs_of_machines_that_began_a_trial_in_the_same_second_are_no_copies(tmp_path: Path) -> None:
+    """Machines that are alike give it the same id; one that never began has no length anywhere."""
+
+    def side(name: str, *speeds: float, **changes: Any) -> Path:
+        for number, speed in enumerate(speeds):
+            began = [replace(one, wall_s=20.25 + number) for one in repeats([speed, speed + 1], **changes)]
+            never = ended(Status.UNSUPPORTED, "no such package", "mxnet", wall_s=0.0, **changes)
+            store(tmp_path / name / str(number), *began, never)
+        return tmp_path / name
+
+    found = compare(side("a", 100, 110), side("b", 90, 80, **LATER))
+    assert (found.a.runs, found.b.runs) == (2, 2)
+    speed = cell(found, "speed")
+    assert (speed.n_a, speed.repeats, speed.replicate) == (4, 2, Replicate.RUNS)
+    means = {"a": [math.sqrt(100 * 101), math.sqrt(110 * 111)], "b": [math.sqrt(90 * 91), math.sqrt(80 * 81)]}
+    assert speed.effect == pytest.approx(shift_effect(means["a"], means["b"]))
 
 
 def test_a_gate_that_could_not_fail_or_a_run_without_results_is_bad_input(tmp_path: Path) -> None:

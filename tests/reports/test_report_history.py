@@ -120,6 +120,14 @@ def test_a_history_needs_two_folders_each_once(tmp_path: Path) -> None:
     assert {str(each) for each in Confirmation} == outcomes
 
 
+def test_entries_whose_machines_began_a_trial_in_the_same_second_are_no_copies(tmp_path: Path) -> None:
+    folders = [
+        in_runs(tmp_path / name, [replace(each, wall_s=wall_s) for each in fast()])
+        for name, wall_s in (("a", 20.25), ("b", 20.5))
+    ]
+    assert len(read_entries(folders).sides) == 2
+
+
 def night(folder: Path, day: int, *results: list[TrialResult]) -> Path:
     """Store the results as those of a day."""
     every = [replace(each, started_at=f"2026-11-{day:02}T10:00:00+00:00") for part in results for each in part]

@@ -12,7 +12,7 @@ from .status import Status
 from .validation import MOST_CHARACTERS, build_record
 
 SCHEMA_VERSION = 5  # of result.json, the only one that is read
-Key = tuple[str, str]  # of a result
+Key = tuple[str, str, float]  # of a result
 
 
 class OtherSchema(ValueError):
@@ -87,8 +87,11 @@ class TrialResult:
 
     @property
     def key(self) -> Key:
-        """Identity of this measurement: the id of the trial, and its start."""
-        return self.spec.id, self.started_at
+        """Identity of this measurement: the id of the trial, its start and its length.
+
+        Machines that are alike give a trial the same id, and may begin it in the same second.
+        """
+        return self.spec.id, self.started_at, self.wall_s
 
     def first_known(self, *specs: FigureSpec) -> float | None:
         """Return the value of the first of these figures that has one."""
