@@ -235,9 +235,25 @@ def test_several_folders_need_a_place_for_their_report(tmp_path: Path, capsys: p
     assert main(folders) == 2
     assert "--out is missing" in capsys.readouterr().err
     assert main([*folders, "--format", "csv", "--out", str(tmp_path / "out")]) == 0
-    typed = capsys.readouterr().out.partition("All tables here: python -m reports ")[2].splitlines()[0]
-    assert main([*shlex.split(typed), "--format", "csv"]) == 0
+    assert main(typed(capsys.readouterr().out)) == 0
     assert {row["framework"] for row in numbers(tmp_path / "out" / "speed.csv")} == {"pytorch", "mxnet"}
+
+
+def typed(printed: str) -> list[str]:
+    """Return the words of the command that a report prints for all of its tables."""
+    return shlex.split(printed.partition("All tables here: python -m reports ")[2].splitlines()[0])
+
+
+def test_the_command_for_all_tables_makes_the_same_report_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = store(tmp_path, trial("pytorch", 32), trial("pytorch", 64))
+    assert main([str(results), "--format", "json", "--baseline-batch", "32"]) == 0
+    files = {path.name for path in (results / "report").iterdir()}
+    assert "batch-contrasts.json" in files
+    assert main(typed(capsys.readouterr().out)) == 0
+    assert "### Training speed relative to the baseline batch size" in capsys.readouterr().out
+    assert {path.name for path in (results / "report").iterdir()} == files
 
 
 @pytest.mark.slow

@@ -236,6 +236,12 @@ def test_each_place_says_its_values_and_each_point_leads_to_its_trials() -> None
     assert links == [("#cell-1", "PyTorch, 4", "0"), ("#trial-d", "MXNet, 8", "1")]
 
 
+def test_a_panel_without_a_value_has_no_places_and_leaves_those_of_the_others() -> None:
+    panels = [[line("PyTorch", (4, 8), values)] for values in ((1.0, 2.0), (None, None))]
+    drawn = inlined(chart(*panels, titles=("Batch 16", "Batch 64")), Layout(PAGE, bare=True))
+    assert [place[0].text for place in drawn[1]] == ["Batch size: 4\nPyTorch: 1.00", "Batch size: 8\nPyTorch: 2.00"]
+
+
 @pytest.mark.parametrize("low", [(), (0.9, 1.9)])
 def test_everything_of_a_framework_has_its_switch(low: tuple[float, ...]) -> None:
     ends: dict[str, Any] = {"low": low, "high": tuple(y + 0.2 for y in low)}
