@@ -100,6 +100,15 @@ def test_every_table_has_every_format_with_the_same_numbers(out: Path) -> None:
     assert all(found == stems["md"] for found in stems.values())
 
 
+def test_a_batch_size_is_a_whole_number_where_a_framework_has_none(out: Path) -> None:
+    sizes = {row["framework"]: row["fastest_batch_size"] for row in numbers(out / "best.csv")}
+    assert sizes == {"tensorflow": "1024", "pytorch": "32", "mxnet": ""}
+    text = (out / "best.json").read_text(encoding="utf-8")
+    assert [line.strip(" ,") for line in text.splitlines() if '"fastest_batch_size"' in line] == [
+        '"fastest_batch_size": 1024', '"fastest_batch_size": 32', '"fastest_batch_size": null'
+    ]  # fmt: skip
+
+
 def test_latex_breaks_on_no_special_character_and_every_row_is_as_long_as_its_head(out: Path) -> None:
     """Except for commands that `latex` writes itself, every special character is escaped."""
     text = (out / "conditions.tex").read_text(encoding="utf-8")
