@@ -97,10 +97,8 @@ def run(arguments: list[str]) -> int:
     for item in report.stored.unreadable:
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
     print(markdown.format_for_terminal(report) if options.tables else terminal.format_report(report))
-    if not options.tables:
-        folders = [f"./{folder}" if str(folder) in COMMANDS else str(folder) for folder in options.results]
-        named = [] if options.out is None else ["--out", str(options.out)]
-        print(f"All tables here: python -m reports {shlex.join([*folders, *named])} --tables")
+    if not options.tables:  # with all options: another report would replace this one
+        print(f"All tables here: python -m reports {shlex.join([*arguments, '--tables'])}")
     print(terminal.format_address(main_files, out))
     return 0
 

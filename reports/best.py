@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import pandas as pd
-
 from . import order, tables
 from .condition_text import ABSENT
 from .conditions import Section
@@ -14,7 +12,7 @@ from .frameworks import order_frameworks
 from .order import BestWithTies, Point
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .sentences import span_list
-from .table import Table, TableCell, Theme
+from .table import Table, TableCell, Theme, make_frame
 
 NAME = "best"
 TITLE, TITLE_OF_ONE = "Best batch size of each framework", "Each framework at batch size {}"
@@ -56,7 +54,7 @@ def build_table(section: Section) -> Table | None:
         TITLE if len(every) > 1 else TITLE_OF_ONE.format(every[0]),
         tuple(head),
         tuple(rows),
-        pd.DataFrame(tidy, columns=list(TIDY)),
+        make_frame([dict(zip(TIDY, row, strict=True)) for row in tidy]),
         below=(tables.explain_cells(counts), *([TIED] if tied else [])),
         theme=Theme.SPEED,
     )

@@ -187,13 +187,14 @@ def write_table(placed: Placed, file: Path, kind: str) -> None:
         case "csv" | "parquet":
             _write_frame(table.tidy, file, kind)
         case "json":
+            rows = table.tidy.astype(object).where(table.tidy.notna(), None)  # null is the one unknown of JSON
             data = {
                 "name": table.name,
                 "title": table.title,
                 "conditions": placed.conditions,
                 "how_to_read": table.below,
                 "notes": list(table.notes),
-                "rows": table.tidy.to_dict("records"),
+                "rows": rows.to_dict("records"),
             }
             write_text(file, json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 

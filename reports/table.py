@@ -95,7 +95,21 @@ def build_rows(
 ) -> tuple[tuple[str, ...], tuple[tuple[TableCell, ...], ...], pd.DataFrame]:
     """Return (head, rows, tidy) of a table with a row per record: files hold the records, readers see `shown`."""
     rows = tuple(tuple(cell(record) for cell in shown.values()) for record in records)
-    return tuple(shown), rows, pd.DataFrame(records)
+    return tuple(shown), rows, make_frame(records)
+
+
+def make_frame(records: Sequence[Record], columns: list[str] | None = None) -> pd.DataFrame:
+    """Make a data frame with a row per record; whole numbers stay whole where some are unknown."""
+    frame = pd.DataFrame(records, columns=columns)
+    names = columns or dict.fromkeys(name for record in records for name in record)
+    floats = [name for name in names if pd.api.types.is_float_dtype(frame[name])]
+    whole = [name for name in floats if _are_whole(record.get(name) for record in records)]
+    return frame.astype(dict.fromkeys(whole, "Int64")) if whole else frame
+
+
+def _are_whole(values: Iterable[Any]) -> bool:
+    """True if every known value is a whole number that a float holds exactly."""
+    return all(value is None or (isinstance(value, int) and abs(value) <= 2**53) for value in values)
 
 
 def make_text_column(key: str) -> Callable[[Record], TableCell]:

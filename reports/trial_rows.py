@@ -23,6 +23,7 @@ from workloads.records.status import Status
 from .attempts import NO_RESULT, UNREADABLE, strip_results_folder, trial_id
 from .frameworks import FrameworkNames
 from .load import Stored
+from .table import make_frame
 
 NAME = "trials"
 SHOWN = {setting.field: setting for setting in SETTINGS if setting.column}
@@ -152,8 +153,8 @@ def list_rows(stored: Stored) -> Iterator[TrialRow]:
 def build_frame(stored: Stored) -> pd.DataFrame:
     """Build a data frame with COLUMNS, in the order of trial and attempt."""
     every = sorted(list_rows(stored), key=lambda row: (row.trial, row.attempt, str(row.folder)))
-    values = [[column.value(row) for column in COLUMNS] for row in every]
-    return pd.DataFrame(values, columns=[column.name for column in COLUMNS])
+    records = [{column.name: column.value(row) for column in COLUMNS} for row in every]
+    return make_frame(records, [column.name for column in COLUMNS])
 
 
 def write_documentation() -> str:

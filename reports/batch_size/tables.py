@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-import pandas as pd
-
 from workloads.records.advice import PASSED, choose_batch_size, find_judged, find_point, passes
 from workloads.records.batch_answers import (
     LIMIT_NAMES,
@@ -27,7 +25,7 @@ from workloads.records.stored import LARGEST
 from ..condition_text import ABSENT
 from ..frameworks import FrameworkNames, name_frameworks
 from ..sentences import listed, status_words
-from ..table import Columns, Record, Table, TableCell, build_rows
+from ..table import Columns, Record, Table, TableCell, build_rows, make_frame
 from ..tables import format_number
 
 NAME = "batch-size"
@@ -77,7 +75,7 @@ def build_table(answers: BatchAnswers) -> Table:
         **{f"To {100 * target:g} %": at_target(target) for target in targets},
     }
     rows = tuple(tuple(cell(each) for cell in shown.values()) for each in answers.frameworks)
-    tidy = pd.DataFrame([_tidy(each, answers) for each in answers.frameworks])
+    tidy = make_frame([_tidy(each, answers) for each in answers.frameworks])
     below = (HOW, OF_DEVICES) if any(each.devices > 1 for each in answers.frameworks) else (HOW,)
     return Table(NAME, "Which batch size", tuple(shown), rows, tidy, below=below)
 

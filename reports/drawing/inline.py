@@ -175,6 +175,8 @@ def _points_of_panel(axes: Axes, panel: Panel, of_panel: tuple[Trace, ...], draw
         for place, (at, y) in enumerate(zip(trace.at, _heights(trace), strict=True)):
             if trace.series.kind is not SeriesKind.FIT and y is not None and (y > 0 or not drawing.chart.y_log):
                 places.setdefault(at, []).append((trace, place))
+    if not places:  # no trial of this panel gave a value
+        return ""
     across = {at: float(axes.transData.transform((at, axes.get_ylim()[1]))[0]) * points for at in sorted(places)}
     middles = [(left + right) / 2 for left, right in itertools.pairwise(across.values())]
     edges = [box.x0 * points, *middles, box.x1 * points]

@@ -19,11 +19,10 @@ from workloads.unpacking import extract_member
 from .. import load
 from ..load import ReportError, Stored
 from .published_files import CHECKSUMS as CHECKSUMS
-from .published_files import is_expected, list_files
+from .published_files import MOST_FILE_BYTES, is_expected, list_files
 
 ARCHIVE = "results.tar.xz"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
-MOST_FILE_BYTES = 64 * 2**20  # of one file: samples of ten hours, or 160 times the largest that was published
 MOST_MEMBER_BYTES = MOST_FILE_BYTES + 2**20  # with its headers
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # the highest preset of xz takes 65 MiB
 FILTER = {"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 4, "pb": 0}  # for text: 3 % fewer bytes than the preset alone

@@ -31,6 +31,7 @@ from ..load import OF_SEARCHES, ReportError
 from .cleaning import contains_names, names_host, remove_names
 
 CHECKSUMS = "SHA256SUMS"  # `sha256sum -c` reads it
+MOST_FILE_BYTES = 64 * 2**20  # of one file: samples of ten hours, or 160 times the largest that was published
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
 FILES = ("stable.json", CHECKSUMS)  # the checksums are those of a submission
 TRIAL_FILES = (
@@ -49,7 +50,7 @@ def copy(results: Path, into: Path, searches: bool = True) -> list[str]:
     """Copy what is published of `results`, with names removed from logs; returns the paths of what is left out.
 
     Without `searches`, the answers of a search of batch sizes and its processes stay out: nothing can judge them again.
-    Raises ReportError if something cannot be read or written.
+    Raises ReportError if something cannot be read or written, or is too large to be read from an archive.
     """
     left_out: list[str] = []
     of_search = {ANSWERS_FILE, *OF_SEARCHES}
@@ -63,7 +64,7 @@ def copy(results: Path, into: Path, searches: bool = True) -> list[str]:
             if path.name == INPUTS:
                 _copy_networks(path, into / INPUTS)
             elif path.name in chosen and _is_plain(path):
-                _write_file(into / path.name, path.read_bytes())
+                _write_file(into / path.name, _read(path))
             elif path.name in rooms and path.is_dir() and not path.is_symlink():
                 left_out += _copy_trials(path, into / path.name)
             elif path.name not in unread and not path.match(files.LOCK_FILES):
@@ -77,7 +78,7 @@ def _copy_networks(inputs: Path, into: Path) -> None:
     for path in sorted(inputs.glob("*-network-*.json")):
         named = NETWORK.fullmatch(path.name)
         if named and _is_plain(path):
-            content = path.read_bytes()
+            content = _read(path)
             if hashlib.sha256(content).hexdigest().startswith(named["digest"]):
                 _write_file(into / path.name, content)
 
@@ -91,7 +92,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
         (into / trial_dir.name).mkdir(parents=True)  # an empty folder is an unfinished trial, and shown as such
         for path in sorted(trial_dir.iterdir()):
             if _is_of_trial(path.name) and _is_plain(path):
-                content = path.read_bytes()
+                content = _read(path)
                 without_names = remove_names(content) if path.name in files.LOGS else content
                 _write_file(into / trial_dir.name / path.name, without_names)
             elif path.name not in WEIGHTS:
@@ -137,6 +138,14 @@ def find_private_files(folder: Path) -> list[Obstacle]:
 def list_files(folder: Path) -> Iterator[Path]:
     """List all files below the folder, sorted."""
     return (path for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's content. Raises ReportError for one that nobody could unpack from the archive."""
+    if (size := path.stat().st_size) > MOST_FILE_BYTES:
+        at_most = f"at most {MOST_FILE_BYTES:,} are read from an archive"
+        raise ReportError(f"{path}: {size:,} bytes, {at_most}; shorten it if it is a log, else leave out its trial")
+    return path.read_bytes()
 
 
 def _write_file(path: Path, content: bytes) -> None:

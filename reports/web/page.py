@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,8 @@ def _rows(report: Report, trials: list[Trial], folder: Path | None, archive: str
     return {
         "figures": web_trials.list_figures(report.sections),
         "cell_of": web_trials.build_cell,
+        "by_section": len(report.chapters) > 1 or bool(report.replaced),
+        "section_of": partial(web_trials.name_section, report),
         "files": {trial.key: web_trials.find_files(trial, None if archive else folder) for trial in trials},
         "archive": archive,
         "problems": {kind: [_linked(line, keys) for line in lines] for kind, lines in report.problems.items()},

@@ -104,6 +104,14 @@ def list_trials(report: Report) -> list[Trial]:
     return sorted(trials, key=order)
 
 
+def name_section(report: Report, trial: Trial) -> str:
+    """Name the trial's section by its number among the chapters of its kind, as headings and findings do."""
+    if not trial.section:
+        return "replaced by a newer trial"
+    place = trial.section - 1
+    return f"{report.chapters[place].kind} {report.number(place) or 1}".strip()
+
+
 def group_by_cell(trials: Sequence[Trial]) -> list[CellRows]:
     """Group the trials of `trials_of` by cell."""
     groups = itertools.groupby(trials, lambda trial: (trial.section, trial.result.spec.cell))

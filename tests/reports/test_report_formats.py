@@ -100,6 +100,15 @@ def test_every_table_has_every_format_with_the_same_numbers(out: Path) -> None:
     assert all(found == stems["md"] for found in stems.values())
 
 
+def test_a_batch_size_is_a_whole_number_where_a_framework_has_none(out: Path) -> None:
+    sizes = {row["framework"]: row["fastest_batch_size"] for row in numbers(out / "best.csv")}
+    assert sizes == {"tensorflow": "1024", "pytorch": "32", "mxnet": ""}
+    text = (out / "best.json").read_text(encoding="utf-8")
+    assert [line.strip(" ,") for line in text.splitlines() if '"fastest_batch_size"' in line] == [
+        '"fastest_batch_size": 1024', '"fastest_batch_size": 32', '"fastest_batch_size": null'
+    ]  # fmt: skip
+
+
 def test_latex_breaks_on_no_special_character_and_every_row_is_as_long_as_its_head(out: Path) -> None:
     """Except for commands that `latex` writes itself, every special character is escaped."""
     text = (out / "conditions.tex").read_text(encoding="utf-8")
@@ -235,9 +244,25 @@ def test_several_folders_need_a_place_for_their_report(tmp_path: Path, capsys: p
     assert main(folders) == 2
     assert "--out is missing" in capsys.readouterr().err
     assert main([*folders, "--format", "csv", "--out", str(tmp_path / "out")]) == 0
-    typed = capsys.readouterr().out.partition("All tables here: python -m reports ")[2].splitlines()[0]
-    assert main([*shlex.split(typed), "--format", "csv"]) == 0
+    assert main(typed(capsys.readouterr().out)) == 0
     assert {row["framework"] for row in numbers(tmp_path / "out" / "speed.csv")} == {"pytorch", "mxnet"}
+
+
+def typed(printed: str) -> list[str]:
+    """Return the words of the command that a report prints for all of its tables."""
+    return shlex.split(printed.partition("All tables here: python -m reports ")[2].splitlines()[0])
+
+
+def test_the_command_for_all_tables_makes_the_same_report_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = store(tmp_path, trial("pytorch", 32), trial("pytorch", 64))
+    assert main([str(results), "--format", "json", "--baseline-batch", "32"]) == 0
+    files = {path.name for path in (results / "report").iterdir()}
+    assert "batch-contrasts.json" in files
+    assert main(typed(capsys.readouterr().out)) == 0
+    assert "### Training speed relative to the baseline batch size" in capsys.readouterr().out
+    assert {path.name for path in (results / "report").iterdir()} == files
 
 
 @pytest.mark.slow

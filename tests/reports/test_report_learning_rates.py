@@ -13,9 +13,12 @@ from stored import store, trial
 
 from reports import build, export, learning_rates
 from reports.conditions import group_into_sections
+from reports.drawing import inline
 from reports.table import SHADES
+from reports.web.page import list_drawings
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 
 RATES = (0.001, 0.01, 0.1)
@@ -74,6 +77,16 @@ def test_a_page_shades_each_map_and_charts_it_with_a_panel_per_batch_size_and_a_
     assert sorted(shades) == [("0", "43.6")] * 2 + [(str(SHADES), "68.4")] * 2
     assert page.index('id="s0-learning-rates-momentum-chart"') < page.index('id="section-1"')
     assert "](learning-rates-momentum.png)" in (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_batch_size_at_which_no_rate_gave_a_value_keeps_its_panel_in_the_page(tmp_path: Path) -> None:
+    full: dict[str, Any] = {"status": Status.OUT_OF_MEMORY, "reason": "no room", "figures": {}}
+    tried = [replace(each, **full) if each.spec.cell.batch_size == 64 else each for each in trials()]
+    made = build.build_report([store(tmp_path, *tried)])
+    (drawing,) = (each for each in list_drawings(made) if each.chart.name == "learning-rates-momentum")
+    assert [panel.title for panel in drawing.chart.panels] == ["Batch 16", "Batch 64"]
+    picture = inline.draw(drawing)
+    assert "Batch 64" in picture and picture.count("<title>Learning rate: ") == len(RATES), "those of batch 16"
 
 
 def test_a_framework_of_two_versions_is_in_no_map_with_both() -> None:

@@ -369,6 +369,17 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     assert (done.folder / contents.INPUTS).read_text() == "00  inputs/order.npy\n"
 
 
+def test_a_file_that_nobody_could_unpack_is_refused_by_its_name(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log,) = (folder / "log.txt" for folder in results.glob("trials/pytorch-*b00032*"))
+    log.write_text("x" * 200_001)
+    monkeypatch.setattr(published_files, "MOST_FILE_BYTES", 200_000)
+    with pytest.raises(ReportError, match=re.escape(f"{log}: 200,001 bytes, at most 200,000 are read from an archive")):
+        publish.publish(results, tmp_path / "published", CREDIT, anyway=True)
+    assert not (tmp_path / "published").exists()
+
+
 def test_which_computer_answered_is_published_with_its_answers(results: Path, tmp_path: Path) -> None:
     for folder in (results / "probes" / "pytorch-cpu-r0-12345678", results / "memory" / "pytorch-cpu-12345678-1"):
         folder.mkdir(parents=True)
@@ -501,6 +512,7 @@ def test_the_index_lists_what_lies_in_the_folder_newest_first_and_escaped(tmp_pa
     assert page.links == ["b/publication.json", "a/report.html", "a/speed.png", "a/report.html"]
     assert page.tags.count("script") == 1 and "<script>x" not in html
     assert '<p class="mark">Not &lt;whole&gt;.</p>' in html
+    assert '<form id="filters" autocomplete="off" hidden>' in html, "a reload shows every report, and so say the menus"
     older_says, newer_says = "PyTorch is first.</a>", "PyTorch leads</a>"
     assert html.index(older_says) < html.index(newer_says), "each what it found about its question, the newest first"
     assert "broken: publication.json: " in html

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 from conftest import ROOT
-from stored import ended, run, store, trial
+from stored import ended, numbers, run, store, trial
 from test_report_attempts import attempted
 
 import reports
@@ -67,6 +67,8 @@ def test_the_files_say_the_same_and_no_spreadsheet_runs_them_and_a_notebook_show
     assert list(text.columns) == list(whole.columns) == [column.name for column in COLUMNS]
     assert text["images_per_s"].equals(whole["images_per_s"].astype(float))
     assert "'=it fell" in set(text["reason"])
+    sizes = {row["batch_size"] for row in numbers(results / "report" / "trials.csv")}
+    assert sizes == {"32", "64", ""}, "what has no result makes no other size a fraction"
     shown = reports.read(stored(tmp_path / "2"))._repr_markdown_()
     assert shown.startswith("# PyTorch") and "| PyTorch" in shown
 

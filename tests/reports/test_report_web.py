@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from stored import chart, ended, line, store, study, trial
+from stored import answers, chart, ended, line, store, store_answers, study, trial
 
-from reports import export, load
+from reports import build, export, load
 from reports.charts import Chart, ChartSeries, Panel, SeriesKind
 from reports.conditions import group_into_sections
 from reports.drawing import inline
@@ -147,6 +147,31 @@ def test_a_trial_that_failed_has_its_reason_and_one_of_another_machine_an_addres
     assert re.findall(r'<tr id="trial-([^"]+)"', html) == [own, f"{own}~2"]
 
 
+def list_sections(*folders: Path) -> tuple[Report, list[tuple[str, str]]]:
+    """Return the report on the folders, and of each row of the table of all trials its id and its section."""
+    made = build.build_report(folders)
+    html = web.build_page(made, pictures={drawing.id: "" for drawing in web.list_drawings(made)})
+    section = r'<td class="left">(\d+|replaced by a newer trial)</td>'
+    return made, re.findall(rf'<tr id="trial-([^"]+)".*?{section}', html, re.DOTALL)
+
+
+def test_the_table_of_all_trials_numbers_a_section_as_its_heading_does(tmp_path: Path) -> None:
+    """Answers of a search are a chapter before the sections, without a number."""
+    store(tmp_path, trial(), trial(threads=1))
+    made, sections = list_sections(store_answers(tmp_path, answers("pytorch", 64, 900)))
+    assert [chapter.kind for chapter in made.chapters] == ["batch-size", "", ""]
+    found = {chapter.section.results[0].spec.id: chapter.heading.partition(".")[0]
+             for chapter in made.chapters if chapter.section}  # fmt: skip
+    assert dict(sections) == found and sorted(found.values()) == ["1", "2"]
+
+
+def test_the_table_of_all_trials_says_which_one_a_newer_trial_replaced(tmp_path: Path) -> None:
+    newer = replace(trial(), started_at="2025-11-22T10:00:00+00:00")
+    made, sections = list_sections(store(tmp_path / "a", trial()), store(tmp_path / "b", newer))
+    assert len(made.chapters) == 1
+    assert sections == [(f"{newer.spec.id}~2", "1"), (trial().spec.id, "replaced by a newer trial")]
+
+
 def test_a_number_from_several_cells_names_them_and_leads_to_the_first(quick: Path) -> None:
     trials = web_trials.list_trials(report_of(quick))
     find = web_trials.make_finder(web_trials.group_by_cell(trials))
@@ -234,6 +259,12 @@ def test_each_place_says_its_values_and_each_point_leads_to_its_trials() -> None
     ]  # fmt: skip
     links = [(link.get("href"), link.get("aria-label"), link.get("data-f")) for link in places.iter("a")]
     assert links == [("#cell-1", "PyTorch, 4", "0"), ("#trial-d", "MXNet, 8", "1")]
+
+
+def test_a_panel_without_a_value_has_no_places_and_leaves_those_of_the_others() -> None:
+    panels = [[line("PyTorch", (4, 8), values)] for values in ((1.0, 2.0), (None, None))]
+    drawn = inlined(chart(*panels, titles=("Batch 16", "Batch 64")), Layout(PAGE, bare=True))
+    assert [place[0].text for place in drawn[1]] == ["Batch size: 4\nPyTorch: 1.00", "Batch size: 8\nPyTorch: 2.00"]
 
 
 @pytest.mark.parametrize("low", [(), (0.9, 1.9)])
