@@ -104,6 +104,8 @@ def read_attempt(folder: Path) -> Attempt:
     path = folder / ATTEMPT_FILE
     try:
         attempt = validation.read(path, Attempt)
+        if attempt is not None and attempt.end:
+            attempt = replace(attempt, end=stored.without_unknown(attempt.end))
     except ValueError as error:
         raise ValueError(f"{ATTEMPT_FILE}: {error}") from error
     if attempt is None:

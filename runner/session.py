@@ -14,7 +14,7 @@ from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
-from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate
+from runner.gate.judge import Gate
 from runner.gate.probes import lacks_evidence
 from runner.gate.rivals import Group, find_group
 from runner.gate.rounding import Installed, find_askable
@@ -95,7 +95,7 @@ class Session:
         result = rebuild.rebuild_result(folder)
         if result is None or result.spec.placement.device != self.request.placement.device:
             return None
-        end = rebuild.read_end(self.referee, folder, result.spec, REFEREE_MULTIPLY_ADDS)
+        end = rebuild.read_end(self.referee, folder, result.spec, trial_end.REFEREE_MULTIPLY_ADDS)
         evidence = self.gate.gather(result.spec, self.gate.launcher(result.spec))
         result = replace(result, evidence=evidence, end=end)
         rebuild.store(folder, result)
@@ -278,7 +278,7 @@ class Session:
 
     def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:
         """Judge and store what was measured in the trial's folder, with all that is compared with it."""
-        end = trial_end.gather(self.referee, folder, spec, REFEREE_MULTIPLY_ADDS)
+        end = trial_end.gather(self.referee, folder, spec, trial_end.REFEREE_MULTIPLY_ADDS)
         if end:
             end = rebuild.add_our_faults(folder, end)
             rebuild.keep_end(folder, end)

@@ -116,7 +116,8 @@ def _turned(
     taken: int,
 ) -> Difference:
     """Return the part of the gradient, by absolute value, whose weights were changed against it; 1 if nothing
-    changed. Rounding is the part that turns between the two precisions.
+    changed. A parameter of which no weight changed counts as changed against it. Rounding is the part that turns
+    between the two precisions.
     """
     rule = rules[-1]
     kept = 0.0 if rule.name == "rmsprop" else rule.beta1
@@ -133,11 +134,14 @@ def _turned(
             change -= kept * (w0 - w1 - decays[0] * w0) / rates[0]
         sizes, least = np.abs(gradient), CLEAR * 2 * spacing(w1) / rates[1]
         known = np.abs(change) > least
+        turned = known & (change * gradient < 0)
+        if np.array_equal(w1, w2):  # it is not trained: a change that float32 could hold is missing
+            known = turned = least < FAINT
         seen += float(sizes[least < FAINT].sum())
         total += float(sizes.sum())
         rounded += float(sizes[gradient * quick.gradients[key] < 0].sum())
         clear += float(sizes[known].sum())
-        against += float(sizes[known & (change * gradient < 0)].sum())
+        against += float(sizes[turned].sum())
     apart = against / clear if clear > CLEAR_SHARE * total else 1.0
     untold = step.loss < SMALL_LOSS or seen < SEEN_SHARE * total
     return Difference(apart, rounded / total if total else 0.0, float(untold))

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from runner.owned import Owned
 from runner.project import Project
+from workloads.records.stored import without_unknown
 
 COMMAND = (sys.executable, "-m", "adapters.numpy.end_referee")
 
@@ -74,8 +75,7 @@ class _Referee:
         line = self.process.stdout.readline()
         if not line:
             raise ValueError(self._why())
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return without_unknown(json.loads(line))
 
     def _why(self) -> str:
         """Return why it ended without an answer: the last line of its output."""

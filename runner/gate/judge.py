@@ -43,6 +43,7 @@ from runner.gate.rounding import (
 )
 from runner.gate.source_proof import SourceProofs
 from runner.gate.tolerances import Truth, compare_losses, find_difference
+from runner.gate.trial_end import REFEREE_MULTIPLY_ADDS, TOO_LARGE
 from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
 from runner.results.assemble import judge_disturbance
@@ -57,7 +58,6 @@ from workloads.spec import Workload
 from workloads.weights import DISTURBANCES
 
 REFEREE = "numpy"
-REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above this, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
 
 
@@ -271,7 +271,7 @@ class Gate:
         """Return the truth of the trial's group, or why there is none."""
         key = find_group(spec)
         if key not in self.truths:
-            self.truths[key] = "the workload is too large for it"
+            self.truths[key] = TOO_LARGE
             if self._workload(spec).multiply_adds <= REFEREE_MULTIPLY_ADDS:
                 try:
                     exact, rounded = (self._ask_referee(spec, each) for each in (FLOAT64, spec.task.precision))
@@ -287,7 +287,7 @@ class Gate:
             spec,
             cell=replace(spec.cell, framework=REFEREE),
             task=replace(spec.task, profile=DEFAULT, precision=precision, feed="host", deterministic=False),
-            placement=replace(spec.placement, device="cpu"),
+            placement=replace(spec.placement, device="cpu", memory_limit_bytes=None, control_group=False),
             installation=Installation("here", environment),
             timeout_s=REFEREE_TIMEOUT_S,
         )

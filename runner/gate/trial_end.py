@@ -41,6 +41,8 @@ from workloads.spec import Workload
 from workloads.words import compare_with_allowed, format_count, show_both
 
 REFEREE_TIMEOUT_S = 300.0
+REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above this, the referee takes more than a minute for each repeat
+TOO_LARGE = "the workload is too large for it"
 
 # Relative. docs/reference/gate.md shows the values of correct and incorrect frameworks.
 EVALUATION, LOSSES, UPDATES = 1e-4, 5e-4, 1e-3
@@ -92,11 +94,10 @@ def gather(referee: EndReferee, folder: Path, spec: TrialSpec, referee_multiply_
         limited = spec.placement.memory_limit_bytes is not None
         ran_out = limited and any(event.get("out_of_memory") for event in (settled, probed))
         return replace(end, missing=Missing.MEMORY if ran_out else Missing.WORKER, reason=reason).to_json()
+    steps = {name: probed[name] for name in ("asked_steps", "idle_steps", "masks") if name in probed}
     workload = find_trained(spec, folder.parent.parent)
     if workload is None or workload.multiply_adds > referee_multiply_adds:
-        reason = "the workload is too large for it"
-        return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
-    steps = {name: probed[name] for name in ("asked_steps", "idle_steps", "masks") if name in probed}
+        return replace(end, missing=Missing.REFEREE, reason=TOO_LARGE).to_json() | steps
     try:
         return end.to_json() | steps | referee.ask(folder, REFEREE_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
@@ -109,8 +110,8 @@ def check_end(trial: TrialResult, workload: Workload) -> list[Check]:
 
 
 def is_ours(trial: TrialResult, check: Check) -> bool:
-    """True for a check that fails because our own probe ran out of memory, which does not flag the trial."""
-    return check.name == CheckName.END_ANSWERED and trial.end.get("missing") == Missing.MEMORY
+    """True for a check that fails because we could not compare the end, which does not flag the trial."""
+    return check.name == CheckName.END_ANSWERED and trial.end.get("missing") != Missing.WORKER
 
 
 def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
@@ -140,6 +141,9 @@ def _end(trial: TrialResult, workload: Workload, end: TrialEnd) -> Iterator[Chec
         yield Check(CheckName.END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
     if end.missing is Missing.MEMORY:
         yield Check(CheckName.END_ANSWERED, False, f"our probe of the trial's end ran out of memory: {end.reason}")
+    small = workload.multiply_adds <= REFEREE_MULTIPLY_ADDS  # of a larger one the referee is never asked
+    if end.missing is Missing.RUNNER or (end.missing is Missing.REFEREE and small):
+        yield Check(CheckName.END_ANSWERED, False, f"the referee did not compare the trial's end: {end.reason}")
     if judge_convergence(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are not numbers agree with nothing
     yield from _compared(trial, end, "at the trial's end")

@@ -158,7 +158,9 @@ def apart(found: Arrays, expected: Arrays, scale: float | None = None) -> tuple[
             return float("inf"), f"shape of {key}: {found[key].shape}, expected {array.shape}"
         size = scale or max(float(np.abs(array).max()), 1.0)
         difference = float(np.abs(found[key].astype(np.float64) - array).max()) / size
-        if not difference <= worst:
+        if np.isnan(difference):
+            return difference, key
+        if difference > worst:
             worst, where = difference, key
     return worst, where
 
@@ -235,10 +237,11 @@ def norms_apart(found: Arrays, expected: Arrays, floor: float) -> tuple[float, s
     """(largest norm of a difference relative to the expected norm, where). Norms below `floor` of the whole count as
     that."""
     least = floor * float(np.sqrt(sum(np.square(array).sum() for array in expected.values())))
-    return max(
+    norms = [
         (float(np.linalg.norm(found[key] - array) / max(float(np.linalg.norm(array)), least)), key)
         for key, array in expected.items()
-    )
+    ]
+    return next((each for each in norms if np.isnan(each[0])), max(norms))
 
 
 def own_gradients(seen: Seen) -> str:

@@ -129,6 +129,14 @@ def test_the_first_loss_that_differs_is_named_by_its_verb_and_a_wrong_number_of_
     assert told(late[:-1]) == f"read() gives {len(late) - 1} losses, {len(late)} expected"
 
 
+def test_a_value_that_is_not_a_number_differs_in_whichever_array_it_is() -> None:
+    expected = {"first": np.ones(2), "last": np.ones(2)}
+    for key in expected:
+        wrong = expected | {key: np.array([1.0, np.nan])}
+        assert suite.excess(wrong, expected, 1e-3).startswith(f"{key} differs by nan ")
+        assert np.isnan(suite.norms_apart(wrong, expected, 0.0)[0])
+
+
 def test_memory_that_is_not_counted_or_not_mentioned_is_no_traceback(found: Found) -> None:
     case = CASES["plain-momentum"]
     arrays, nbytes = found.of(TRUTH, case), 4 * case.workload.parameter_count

@@ -183,7 +183,7 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path: Pat
     project = copy_project(tmp_path / "project")
     without_reports(project)
     add_mistaken(project / "adapters", *DOUBLED)
-    gate = project / "runner" / "gate" / "judge.py"
+    gate = project / "runner" / "gate" / "trial_end.py"
     text, count = re.subn(r"(?m)^REFEREE_MULTIPLY_ADDS = .*$", "REFEREE_MULTIPLY_ADDS = 0", gate.read_text())
     assert count == 1
     gate.write_text(text)

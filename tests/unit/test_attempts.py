@@ -46,7 +46,7 @@ from runner.trial import MemoryWorker, TooLarge
 from workloads.networks import WORKLOADS
 from workloads.records import files
 from workloads.records.check_name import CheckName
-from workloads.records.end_evidence import END_FILE, EVALUATION_FILE, Missing
+from workloads.records.end_evidence import END_FILE, EVALUATION_FILE, Difference, Missing, TrialEnd
 from workloads.records.events import PEAK_PARTS, Event
 from workloads.records.figures import FIGURES, PRODUCT, PRODUCT_BY_CPU_TIME, PRODUCT_SHARE
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, METER_FILE, RESULT_FILE, write_json
@@ -232,6 +232,13 @@ def test_a_torn_result_is_made_again_byte_for_byte_and_the_torn_one_is_kept(meas
         rebuild.store(measured, result)
         assert (measured / RESULT_FILE).read_bytes() == before
         assert (measured / f"result-unreadable-{number}.json").read_bytes() == before[: 100 * number]
+
+
+def test_a_result_is_made_again_of_an_end_without_numbers_that_an_earlier_version_stored(measured: Path) -> None:
+    lost = dict.fromkeys(("apart", "rounding", "resolution"))
+    changed(measured, end={"outstanding": None, "images": 1, "evaluation": lost})
+    result = rebuild.rebuild_result(measured)
+    assert result is not None and TrialEnd.from_json(result.end).evaluation == Difference(None)
 
 
 def test_what_the_runner_did_not_live_to_see_is_unknown_and_does_not_pass(measured: Path) -> None:

@@ -15,7 +15,18 @@ from each import for_each
 
 from runner.gate import end_referee, trial_end
 from runner.gate.end_referee import EndReferee
-from runner.gate.trial_end import EVALUATION, GROSS, LAST_LOSS, LOSSES, ROUNDINGS, TURNED, UPDATES, check_end, gather
+from runner.gate.trial_end import (
+    EVALUATION,
+    GROSS,
+    LAST_LOSS,
+    LOSSES,
+    ROUNDINGS,
+    TOO_LARGE,
+    TURNED,
+    UPDATES,
+    check_end,
+    gather,
+)
 from workloads.catalogue import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, TrialEnd
@@ -26,6 +37,7 @@ from workloads.records.job import Job, Kind
 from workloads.records.outstanding import COPIES_AGAIN, LEFT_SHARE, Outstanding
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.records.stored import parse_result
 from workloads.records.validation import build_record
 from workloads.spec import OptimizerName, OptimizerSpec
 from workloads.words import compare_with_allowed, show_both
@@ -100,6 +112,13 @@ def test_an_end_survives_the_file_it_is_stored_in() -> None:
     assert TrialEnd.from_json(before) == RIGHT
     silent = TrialEnd(None, Missing.WORKER, "it died")
     assert TrialEnd.from_json(silent.to_json()) == silent
+
+
+def test_an_end_without_numbers_is_read_as_earlier_versions_stored_it() -> None:
+    lost = replace(RIGHT, evaluation=Difference(None))
+    data = trial(lost).to_json()
+    data["end"]["evaluation"] |= {"rounding": None, "resolution": None}
+    assert TrialEnd.from_json(parse_result(json.dumps(data).encode()).end) == lost
 
 
 @pytest.mark.parametrize(
@@ -218,10 +237,15 @@ def test_adams_directions_have_a_bound_of_their_own(rule: OptimizerName) -> None
     assert CheckName.END_UPDATES in failed(trial(with_updates(Difference(TURNED * 1.1)), optimizer=adam))
 
 
-def test_what_a_referee_did_not_tell_or_a_diverged_trial_has_no_numbers_for_is_not_suspect() -> None:
-    unasked = TrialEnd(SETTLED, Missing.REFEREE, "it was killed")
-    assert [check.name for check in check_end(trial(unasked), OSU_CNN)] == [CheckName.POSSIBLE, CheckName.NOTHING_LEFT]
-    assert not failed(trial(unasked))
+def test_what_a_referee_is_never_asked_or_a_diverged_trial_has_no_numbers_for_is_not_suspect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unasked = TrialEnd(SETTLED, Missing.REFEREE, TOO_LARGE)
+    with monkeypatch.context() as patched:
+        patched.setattr(trial_end, "REFEREE_MULTIPLY_ADDS", OSU_CNN.multiply_adds - 1)
+        checks = check_end(trial(unasked), OSU_CNN)
+    assert [check.name for check in checks] == [CheckName.POSSIBLE, CheckName.NOTHING_LEFT]
+    assert all(check.passed for check in checks)
     lost = replace(RIGHT, evaluation=Difference(None), steps=(EndStep(128, False, Difference(None)),))
     diverged = trial(lost)
     diverged.figures[DIVERGED_STEP.name] = Figure(3.0, "-")
@@ -319,12 +343,25 @@ def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_
     events_of(answered, finished={}, window_settled=asdict(SETTLED), end_probed={})
     np.savez(answered / END_FILE, steps=np.array(3))
     too_large = TrialEnd.from_json(gather(EndReferee(PROJECT), answered, make_spec(), 10))
-    assert (too_large.missing, too_large.reason) == (Missing.REFEREE, "the workload is too large for it")
+    assert (too_large.missing, too_large.reason) == (Missing.REFEREE, TOO_LARGE)
     fallen = TrialEnd.from_json(
         gather(EndReferee(PROJECT), answered, make_spec(), 10**9)
     )  # its job.json names no inputs
     assert fallen.missing is Missing.REFEREE and "KeyError" in (fallen.reason or "")
     assert (answered / END_FILE).exists(), "what is not stored yet is gone with it"
+
+
+def test_steps_that_change_nothing_are_seen_in_a_network_that_is_too_large_for_the_referee(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_end, "REFEREE_MULTIPLY_ADDS", 10)
+    folder = tmp_path / "trials" / "one"
+    idle = {"asked_steps": 12, "idle_steps": 12}
+    events_of(folder, finished={}, window_settled=asdict(SETTLED), end_probed=idle)
+    np.savez(folder / END_FILE, steps=np.array(3))
+    end = TrialEnd.from_json(gather(EndReferee(PROJECT), folder, make_spec(), 10))
+    assert (end.missing, end.reason) == (Missing.REFEREE, TOO_LARGE)
+    assert failed(trial(end)) == {CheckName.END_UPDATES: "at the trial's end 12 of 12 steps changed no weight"}
 
 
 def test_weights_that_could_not_be_copied_behind_the_window_are_evidence_that_is_missing(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 from adapters.base import Floats, Order
 from adapters.numpy import end_referee
 from adapters.numpy.adapter import Adapter
-from adapters.numpy.end_updates import Step, update_differences
+from adapters.numpy.end_updates import ALL, Step, update_differences
 from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
@@ -47,6 +47,7 @@ from workloads.records.end_evidence import (
 )
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job, Kind
+from workloads.records.validation import build_record
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec
 
 BATCH = 8  # of 30 images: the epoch's last batch has 6
@@ -489,6 +490,29 @@ def test_an_update_of_which_no_gradient_is_followed_tells_nothing(rule: Optimize
     assert update_differences(rules, weights, steps, steps, number=1, taken=5) == {}
 
 
+@pytest.mark.parametrize("rule", ["adam", "rmsprop"])
+def test_a_layer_that_is_no_longer_trained_counts_as_changed_against_its_gradient(rule: OptimizerName) -> None:
+    rules = [OptimizerSpec.named(rule)] * 2
+    gradients = {"conv/kernel": np.full(3, 0.05, np.float32), "dense/kernel": np.full(3, 0.1, np.float32)}
+    steps = [Step(1.0, gradients, {})] * 2
+
+    def judged(first: float, change: float) -> Difference:
+        """Return the difference of an update in which the dense layer is trained, and the convolution changes so."""
+        weights = [
+            {
+                "conv/kernel": np.full(3, first - number * change, np.float32),
+                "dense/kernel": np.full(3, 0.5 - number * 0.001, np.float32),
+            }
+            for number in range(3)
+        ]
+        return update_differences(rules, weights, steps, steps, number=1, taken=5)[ALL]
+
+    assert judged(0.5, 0.001) == Difference(0.0)
+    frozen = judged(0.5, 0.0)
+    assert frozen.apart == pytest.approx(1 / 3, rel=1e-5) and frozen.resolution == 0
+    assert judged(1e6, 0.0) == Difference(0.0), "float32 could not hold its change"
+
+
 def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: Ended
 ) -> None:
@@ -516,6 +540,22 @@ def test_a_run_asks_one_referee_about_all_its_trials(tmp_path: Path, ended: Ende
         first.wait(5)
         assert referee.ask(folder, 60) == alone, "one that died while it waited is asked"
     assert processes() == []
+
+
+def lose(adapter: Adapter) -> None:
+    """Give the adapter the weights of a training that diverged."""
+    adapter.state = {key: np.full_like(array, np.nan) for key, array in adapter.state.items()}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_end_of_a_training_that_diverged_can_be_stored_and_read_again(tmp_path: Path, ended: Ended) -> None:
+    ended(change=lose)
+    with EndReferee(PROJECT) as referee:
+        answer = referee.ask(tmp_path / "trials" / "one", 60)
+    end, lost = build_record(TrialEnd(None).to_json() | answer, TrialEnd, "end"), Difference(None)
+    assert end.evaluation == end.last == lost
+    assert end.call is not None and end.call.loss == end.call.update == lost
+    assert len(end.steps) == 4 and all(step.loss == lost and step.update in (None, lost) for step in end.steps)
 
 
 def test_a_referee_that_failed_says_why_and_is_not_asked_again(tmp_path: Path, ended: Ended) -> None:

@@ -596,6 +596,8 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(tmp_pa
         "profile": "default",
         "isolation": "venv",
         "window_s": 3.0,
+        "memory_limit_bytes": 2**30,
+        "control_group": True,
     }
     right, odd = Gate(tmp_path, PROJECT).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
     assert is_ok(right, "compared with the referee") and is_unverified(odd, "differs from the referee")
@@ -609,6 +611,7 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(tmp_pa
             spec.installation.isolation,
         )
         assert told == ("numpy", PROBE_BATCH, "cpu", "host", "here")
+        assert spec.placement.memory_limit_bytes is None and not spec.placement.control_group, "the limit is a trial's"
         assert (spec.task.workload, spec.task.optimizer, spec.inputs) == ("plain", OPTIMIZER, INPUTS)
 
 

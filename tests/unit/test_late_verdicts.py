@@ -53,13 +53,21 @@ def test_a_suspect_end_is_the_reason_and_a_changed_bound_is_applied_when_the_fol
     assert (again.status, again.reason) == (Status.OK, None) and named(again, CheckName.END_EVALUATION).passed
 
 
-def test_a_trial_whose_end_could_not_be_asked_for_our_probe_ran_out_of_memory_stays_and_says_so() -> None:
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (Missing.MEMORY, "our probe of the trial's end ran out of memory: it was ended"),
+        (Missing.REFEREE, "the referee did not compare the trial's end: it was ended"),
+        (Missing.RUNNER, "the referee did not compare the trial's end: it was ended"),
+    ],
+)
+def test_a_trial_whose_end_we_could_not_compare_stays_and_says_so(missing: Missing, said: str) -> None:
     def judged(missing: Missing) -> TrialResult:
         (result,) = judge(replace(trial("mxnet"), end=TrialEnd(RIGHT.outstanding, missing, "it was ended").to_json()))
         return result
 
-    ours, its_own = judged(Missing.MEMORY), judged(Missing.WORKER)
+    ours, its_own = judged(missing), judged(Missing.WORKER)
     assert (ours.status, ours.reason, its_own.status) == (Status.OK, None, Status.UNVERIFIED)
     check = named(ours, CheckName.END_ANSWERED)
-    assert not check.passed and check.detail == "our probe of the trial's end ran out of memory: it was ended"
+    assert not check.passed and check.detail == said
     assert ours.figures == trial("mxnet").figures, "what was measured stays"

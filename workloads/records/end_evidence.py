@@ -64,7 +64,7 @@ class Difference:
 
     `rounding` is the difference between the referee in float32 and in float64, 0 if it was not needed. `resolution` is
     the most that keeping weights in float32 may add. If an update is undone, it is what a value on a kink may add. It
-    is 0 if it was not needed.
+    is 0 if it was not needed. One that is not a number counts as 0.
     """
 
     apart: float | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, NoReturn, Required, TypedDict, cast
@@ -34,6 +34,7 @@ Period = Annotated[float, Meta(ge=0, le=1e9)]
 
 FEWEST_VALUES = 2  # of a fingerprint: at least a norm and a projection
 LARGEST_NORM = 1e100  # its square is finite, too
+UNKNOWN_AS_0 = ("rounding", "resolution")  # of an end's `Difference`
 
 
 class Clocks(TypedDict):
@@ -145,10 +146,30 @@ def parse_result(content: bytes) -> TrialResult:
     if result.evidence:
         refuse_evidence(result.evidence, "not a trial result: evidence")
     if result.end:
+        result = replace(result, end=without_unknown(result.end))
         build_record(result.end, TrialEnd, "not a trial result: end")
     build_record(result.facts.get("packages", {}), dict[str, str], "not a trial result: facts.packages")
     read_start(result)
     return result
+
+
+def without_unknown(end: dict[str, Any]) -> dict[str, Any]:
+    """Return the evidence of a trial's end without roundings and resolutions that are null: the default, 0, holds.
+
+    They are no numbers where the difference is none either: after a training that diverged. Raises ValueError.
+    """
+    try:
+        known: dict[str, Any] = _drop_unknown(end)
+    except RecursionError as error:
+        raise ValueError(f"not a trial result: end: {describe_error(error)}") from error
+    return known
+
+
+def _drop_unknown(data: Any) -> Any:
+    if isinstance(data, dict):
+        known = {key: value for key, value in data.items() if value is not None or key not in UNKNOWN_AS_0}
+        return {key: _drop_unknown(value) for key, value in known.items()}
+    return [_drop_unknown(item) for item in data] if isinstance(data, list) else data
 
 
 def refuse_size(name: str, figure: Figure) -> None:
