@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from workloads.networks import find_trained
@@ -20,7 +20,9 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import read_meter, read_start
 
-from ..load import Stored
+from ..attempts import read
+from ..load import TRIALS, Stored
+from .recompute_attempt import was_put_back
 
 SAME_BOOT_S = 2.0  # in each of ten publications, days long, all trials agree on it to 1 s
 OVERLAP_S = 3.0  # starts are stored in whole seconds: in 897 trials up to 0.7 s
@@ -112,10 +114,21 @@ def _first_losses(shown: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:
 
 
 def _numbers(stored: Stored) -> Iterator[str]:
-    """Yield trials of which an earlier attempt is missing: the folders' numbers begin at 1 and leave out none."""
+    """Yield trials of which an earlier attempt is missing: the folders' numbers begin at 1 and leave out none, except
+    those of disturbed attempts that were put back.
+    """
     results = {folder.parent.parent for folder in stored.folders}
     for room in sorted(folder / ATTEMPTS for folder in results):
         for name, folders in attempts_by_id(room).items():
             numbers = [attempt_number(folder) for folder in folders]
-            if numbers != list(range(1, len(numbers) + 1)):
+            missing = numbers[-1] - len(numbers)
+            if missing and missing > _count_put_back([*folders, room.parent / TRIALS / name]):
                 yield f"{room}: {name}: attempts {', '.join(map(str, numbers))}: an attempt is missing"
+
+
+def _count_put_back(folders: Iterable[Path]) -> int:
+    """Count how often a disturbed attempt may have been put back; these are all attempts at a trial, in their order.
+    Each time its number was left free.
+    """
+    ends = filter(None, (read(folder).result for folder in folders))
+    return sum(was_put_back(before, after) for before, after in combinations(ends, 2))
