@@ -212,9 +212,9 @@ def store(folder: Path, result: TrialResult) -> None:
     path = folder / RESULT_FILE
     if path.exists():
         set_aside(path, UNREADABLE_FILE)
-    written = read_attempt(folder)
-    if written.evaluations is None:  # of a run that was killed; any other stored them with the worker's end
-        complete_evaluations(folder, result.spec, written, read_events(folder / EVENTS_FILE)).store(folder)
+    written = read_attempt(folder)  # without evaluations or end if the run was stopped before it stored them
+    written = replace(written, end=result.end or written.end)
+    complete_evaluations(folder, result.spec, written, read_events(folder / EVENTS_FILE)).store(folder)
     write_json(path, result.to_json())
     remove_saved(folder)
     clear_parts(folder)  # of the run that was killed

@@ -181,6 +181,8 @@ def print_plan(request: Request, console: Console) -> None:
         console.print(told)
     lines = memory.fit_memory_lines(found.results.values())
     capacity = memory.find_capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
+    if request.elsewhere:
+        capacity = None  # other machines have their own memory
     width = max(map(len, planned.series.values()), default=-2) + 2
     for number, spec in enumerate(planned.trials, start=1):
         states = ["finished" if spec.id in planned.finished else f"about {format_duration(estimates[spec.id])}"]

@@ -23,7 +23,7 @@ from workloads.records.figures import read_value
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
-from workloads.records.status import Status
+from workloads.records.status import UNMEASURED, Status
 from workloads.records.stored import read_start
 from workloads.records.stored_events import parse_events, read_events
 from workloads.spec import Workload
@@ -129,10 +129,11 @@ def find_status_faults(result: TrialResult) -> Iterator[str]:
 def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:
     """Yield a line if the memory worker's account of this batch size differs from that in ATTEMPT_FILE.
 
-    Replaced answers are in numbered folders. Nothing is yielded if the worker left no events.
+    Replaced answers are in numbered folders. Nothing is yielded if the worker left no events, nor for a node of a
+    cluster, which keeps its own.
     """
     account = attempt.memory or {}
-    if "parts" not in account:
+    if "parts" not in account or "node" in attempt.machine:
         return
     room, name = results / ROOMS[Kind.MEMORY], result.spec.memory_id
     told = [
@@ -147,15 +148,23 @@ def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) ->
         yield f"memory: {ATTEMPT_FILE} has another account of batch size {size} than {room.name}/{name}/{EVENTS_FILE}"
 
 
+def was_put_back(before: TrialResult, after: TrialResult) -> bool:
+    """True if the runner put back a disturbed attempt, which then follows one that started later and measured
+    nothing.
+    """
+    disturbed = after.status is Status.CONTENDED and before.status in UNMEASURED
+    return disturbed and read_start(after) < read_start(before)
+
+
 def check_order(attempts: Iterable[Attempts]) -> list[str]:
-    """List attempts that started before the one that they follow, unless one was disturbed: it may have returned."""
+    """List attempts that started before the one that they follow, except those that were put back."""
     lines = []
     for each in attempts:
         known = [(number, one) for number, one in enumerate(each.every, start=1) if one.result is not None]
         for (before, first), (after, second) in itertools.pairwise(known):
             assert first.result is not None and second.result is not None
-            returned = second.result.status is Status.CONTENDED
-            if not returned and read_start(second.result) < read_start(first.result):
+            early = read_start(second.result) < read_start(first.result)
+            if early and not was_put_back(first.result, second.result):
                 lines.append(
                     f"{second.folder}: started_at: {second.result.started_at}, attempt {after}, is before "
                     f"{first.result.started_at}, attempt {before}"

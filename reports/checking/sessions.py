@@ -8,22 +8,23 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from workloads.conditions import read_gpu
 from workloads.networks import find_trained
 from workloads.records.build import FLOAT32
 from workloads.records.files import ATTEMPTS, METER_FILE, attempt_number, attempts_by_id
-from workloads.records.job import ANY_GPU, ROOMS, Kind
+from workloads.records.job import ANY_GPU
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import read_meter, read_start
 
-from .. import attempts
-from ..load import Stored
+from ..attempts import read
+from ..load import TRIALS, Stored
+from .recompute_attempt import was_put_back
 
 SAME_BOOT_S = 2.0  # in each of ten publications, days long, all trials agree on it to 1 s
 OVERLAP_S = 3.0  # starts are stored in whole seconds: in 897 trials up to 0.7 s
@@ -117,26 +118,21 @@ def _first_losses(shown: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:
 
 
 def _numbers(stored: Stored) -> Iterator[str]:
-    """Yield trials of which an earlier attempt is missing: the folders' numbers begin at 1 and leave out none.
-
-    A disturbed attempt takes its place again if later ones measured nothing. Its number is not used again.
+    """Yield trials of which an earlier attempt is missing: the folders' numbers begin at 1 and leave out none, except
+    those of disturbed attempts that were put back.
     """
     results = {folder.parent.parent for folder in stored.folders}
-    for folder in sorted(results):
-        for name, folders in attempts_by_id(folder / ATTEMPTS).items():
-            numbers = [attempt_number(each) for each in folders]
-            lacking = numbers[-1] - len(numbers)
-            if lacking and lacking > _count_returns([*folders, folder / ROOMS[Kind.TRIAL] / name]):
-                told = ", ".join(map(str, numbers))
-                yield f"{folder / ATTEMPTS}: {name}: attempts {told}: an attempt is missing"
+    for room in sorted(folder / ATTEMPTS for folder in results):
+        for name, folders in attempts_by_id(room).items():
+            numbers = [attempt_number(folder) for folder in folders]
+            missing = numbers[-1] - len(numbers)
+            if missing and missing > _count_put_back([*folders, room.parent / TRIALS / name]):
+                yield f"{room}: {name}: attempts {', '.join(map(str, numbers))}: an attempt is missing"
 
 
-def _count_returns(folders: Sequence[Path]) -> int:
-    """Count the pairs of these attempts, in order, of which the second was disturbed and started first."""
-    results = [result for folder in folders if (result := attempts.read(folder).result)]
-    starts = list(map(read_start, results))
-    return sum(
-        result.status is Status.CONTENDED and starts[before] > starts[place]
-        for place, result in enumerate(results)
-        for before in range(place)
-    )
+def _count_put_back(folders: Iterable[Path]) -> int:
+    """Count how often a disturbed attempt may have been put back; these are all attempts at a trial, in their order.
+    Each time its number was left free.
+    """
+    ends = filter(None, (read(folder).result for folder in folders))
+    return sum(was_put_back(before, after) for before, after in combinations(ends, 2))

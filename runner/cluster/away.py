@@ -66,9 +66,12 @@ def _check_shard(request: Request) -> None:
 
 
 def find_types(request: Request) -> dict[str, str]:
-    """Return {type: a node of it} of the requested cluster. Raises BadInput."""
+    """Return {type: a node of it} of the requested cluster, and print which nodes are too small. Raises BadInput."""
     with connect_engine(request) as engine:
         assert engine
+        if small := engine.list_too_small():
+            what = f"a trial needs {engine.needed} (see --threads)"
+            print(f"runner: --per-node-type leaves out {', '.join(small)}: {what}", file=sys.stderr)
         return engine.node_types()
 
 

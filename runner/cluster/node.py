@@ -28,7 +28,18 @@ from runner.request.block import BLOCK_FILE, TrialBlock
 from workloads.own_names import name_node, remove_own_names
 from workloads.program import build_environment
 from workloads.records import stored
-from workloads.records.files import LOG_FILE, LOGS, settle, sync, without_nan, write_json
+from workloads.records.files import (
+    EVENTS_FILE,
+    LOG_FILE,
+    LOGS,
+    attempts_of,
+    next_attempt_path,
+    read_bytes,
+    settle,
+    sync,
+    without_nan,
+    write_json,
+)
 from workloads.records.job import ID, ROOMS, InputFile, Kind
 from workloads.records.result import TrialResult
 from workloads.temporary import temporary_folder
@@ -220,9 +231,12 @@ def probe_folder(results: Path, probe: str) -> Path:
 
 
 def keep_probe(folder: Path, results: Path, probe: str) -> None:
-    """Keep the framework's answer from the first node that sent it; those of other nodes are in their trials."""
+    """Keep each node's answer of the framework once, those after the first as earlier attempts: a check looks for the
+    one that a trial was judged by.
+    """
     destination = probe_folder(results, probe)
-    if destination.exists():
+    kept = [destination, *attempts_of(destination.parent, probe)] if destination.exists() else []
+    if any(read_bytes(each / EVENTS_FILE) == read_bytes(folder / EVENTS_FILE) for each in kept):
         shutil.rmtree(folder)
     else:
-        place(folder, destination)
+        place(folder, next_attempt_path(destination.parent, probe) if kept else destination)

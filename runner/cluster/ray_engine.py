@@ -25,6 +25,7 @@ from runner.project import Project
 from runner.request.block import TrialBlock
 from runner.request.parser import BadInput
 from workloads.own_names import name_node
+from workloads.program import interrupt_in_order
 from workloads.records.job import InputFile
 
 CODE = ("workloads", "adapters", "runner")  # the parts of the project that a node needs
@@ -62,14 +63,20 @@ class RayEngine:
         except (ConnectionError, RayError, RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise BadInput(f"--ray {address}: {reason}; start one with `ray start --head`") from error
+        interrupt_in_order()  # ray.init takes SIGTERM for itself
         self.results, self.task, self.node_id, self.wanted = results, task or run_block, node_id, wanted
         self.arrivals: SimpleQueue[tuple[TrialBlock, Parcel | Over]] = SimpleQueue()
         self.inputs: dict[str, Any] = {}
         if not self._fitting():
             ray.shutdown()
-            what = f"{wanted['CPU']} CPUs" + " and a GPU" * ("GPU" in wanted)
             who = f"no node {node_id}" if node_id else "no node"
-            raise BadInput(f"--ray {address}: there is {who} with {what} for a trial: give --threads or --device")
+            advice = "give --threads or --device"
+            raise BadInput(f"--ray {address}: there is {who} with {self.needed} for a trial: {advice}")
+
+    @property
+    def needed(self) -> str:
+        """Needs of a trial, in words."""
+        return f"{self.wanted['CPU']} CPUs" + " and a GPU" * ("GPU" in self.wanted)
 
     def slots(self) -> int:
         """Return the number of blocks that the currently alive nodes can run together, at least 1."""
@@ -86,6 +93,11 @@ class RayEngine:
         """Return the alive nodes that blocks may run on."""
         nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
         return [each for each in nodes if each["Alive"] and self.node_id in (None, each["NodeID"])]
+
+    def list_too_small(self) -> list[str]:
+        """Return the hosts of the nodes that run tasks and lack what a trial needs."""
+        small = (each for each in self._nodes() if each["Resources"].get("CPU") and not self._fit(each))
+        return sorted({each["NodeManagerHostname"] for each in small})
 
     def hosts(self) -> dict[str, str]:
         """Return {name in results: host} of all nodes, the dead ones included."""

@@ -20,7 +20,7 @@ from runner.cluster.node import Damaged, Parcel
 from runner.machine import locks
 from runner.request.block import TrialBlock, build_blocks
 from workloads.own_names import find_own_homes, find_own_hosts, name_node
-from workloads.records.files import LOGS
+from workloads.records.files import EVENTS_FILE, LOGS
 from workloads.records.job import Draw, InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -70,6 +70,17 @@ def test_a_parcel_arrives_whole_in_its_place(tmp_path: Path) -> None:
     assert (node.probe_folder(results, SPEC.probe_id) / "events.jsonl").is_file()
     assert sent.read_result().reason == "made up"
     assert sorted(path.name for path in results.iterdir()) == ["probes", "trials"]
+
+
+def test_each_nodes_answer_to_a_probe_is_kept_once(tmp_path: Path) -> None:
+    """A check looks for the answer that a trial was judged by; those of unlike machines differ in their last digits."""
+    for number, answer in enumerate(("of one", "of another", "of one", "of another")):
+        (arrived := tmp_path / str(number)).mkdir()
+        (arrived / EVENTS_FILE).write_text(answer)
+        node.keep_probe(arrived, tmp_path / "results", SPEC.probe_id)
+        assert not arrived.exists()
+    kept = {path.name: (path / EVENTS_FILE).read_text() for path in (tmp_path / "results" / "probes").iterdir()}
+    assert kept == {SPEC.probe_id: "of one", f"{SPEC.probe_id}-1": "of another"}
 
 
 def test_logs_of_a_node_arrive_without_its_host_and_its_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sweeps
-from conftest import run_runner
+from conftest import PROJECT, run_runner
 from copied import run_in
 from sweeps import LONG_S, begin, computed, ended_ok, measured, node_variables, none_outlives, stored, wait_for, workers
 
@@ -82,6 +83,55 @@ def test_a_reason_from_ray_names_no_address() -> None:
 
     died = ray.exceptions.NodeDiedError("Its node died. Node IP: 10.0.22.107, node ID: abc")
     assert format_error(died) == "NodeDiedError: Its node died. Node IP: IP, node ID: abc"
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set again whatever connecting to a cluster sets for the whole process."""
+    monkeypatch.setenv("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def connected(monkeypatch: pytest.MonkeyPatch, results: Path, **cpus: float) -> Any:
+    """Return an engine that is connected to nodes of these names, with so many CPUs."""
+    from runner.cluster import ray_engine
+
+    nodes = [
+        {"Alive": True, "NodeID": name, "NodeManagerHostname": name, "Resources": {"CPU": count}}
+        for name, count in cpus.items()
+    ]
+
+    def take_the_signal(**_: object) -> None:  # as ray.init does
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+
+    monkeypatch.setattr(ray, "init", take_the_signal)
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    return ray_engine.RayEngine("auto", PROJECT, results, {"CPU": 8})
+
+
+@pytest.mark.usefixtures("signals")
+def test_sigterm_interrupts_a_sweep_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    connected(monkeypatch, tmp_path, one=8.0)
+    assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("signals")
+def test_machines_too_small_for_a_trial_are_named_where_each_type_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A head that runs no tasks has no CPU."""
+    from runner.cluster import away
+
+    engine = connected(monkeypatch, tmp_path, large=16.0, small=4.0, head=0.0)
+    request: Any = None
+    monkeypatch.setattr(away, "connect_engine", lambda _: nullcontext(engine))
+    monkeypatch.setattr(engine, "node_types", lambda: {"16-cores": "large"})
+    assert away.find_types(request) == {"16-cores": "large"}
+    told = "runner: --per-node-type leaves out small: a trial needs 8 CPUs (see --threads)\n"
+    assert capsys.readouterr().err == told
 
 
 SMALL = (*sweeps.STUDY, "--batch-size", "16,32")

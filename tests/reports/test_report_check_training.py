@@ -191,6 +191,13 @@ def test_an_account_of_the_memory_that_its_worker_did_not_give_is_found(tmp_path
     assert line.startswith("memory: attempt.json has another account of batch size 32 than memory/pytorch-cpu-")
 
 
+def test_the_account_that_a_node_of_a_cluster_keeps_is_no_other_than_the_one_in_the_folder(tmp_path: Path) -> None:
+    folder = written(tmp_path, trial(machine=stored.MACHINE | {"node": "node-12345678"}))
+    (events,) = tmp_path.glob("memory/*/events.jsonl")  # of an earlier run without a cluster
+    events.write_text(events.read_text().replace('"t_ns": 1,', '"t_ns": 2,'))
+    assert found(folder) == []
+
+
 def test_epochs_of_other_images_than_the_same_order_has_elsewhere_are_found(tmp_path: Path) -> None:
     for place, size in enumerate((16, 32)):
         written(tmp_path, trial(batch_size=size, repeat=place))

@@ -23,6 +23,7 @@ from rich.console import Console
 from test_assemble import busy_window, trained, write_trial
 
 from reports import load
+from reports.checking import recompute_attempt, sessions
 from runner import ask as asking
 from runner import blocks, rebuild, session, show, trial
 from runner.ask import Ended
@@ -239,6 +240,20 @@ def test_a_result_is_made_again_of_an_end_without_numbers_that_an_earlier_versio
     changed(measured, end={"outstanding": None, "images": 1, "evaluation": lost})
     result = rebuild.rebuild_result(measured)
     assert result is not None and TrialEnd.from_json(result.end).evaluation == Difference(None)
+
+
+def test_the_end_of_a_trial_whose_run_was_stopped_at_the_gate_is_stored_where_a_check_looks_for_it(
+    measured: Path,
+) -> None:
+    """How the worker ended was stored by then, and what the evidence is made of goes once there is a result."""
+    (measured / RESULT_FILE).unlink()
+    killed_before(measured, "end")
+    result = rebuild.rebuild_result(measured)
+    assert result is not None and result.end == {}
+    judged = replace(result, end={"outstanding": None, "missing": Missing.REFEREE, "reason": "nobody was asked"})
+    rebuild.store(measured, judged)
+    assert list(recompute_attempt.find_differences(judged, recompute_attempt.read_attempt(measured))) == []
+    assert rebuild.read_end(EndReferee(PROJECT), measured, SPEC, 10**9) == judged.end
 
 
 def test_what_the_runner_did_not_live_to_see_is_unknown_and_does_not_pass(measured: Path) -> None:
@@ -508,6 +523,34 @@ def test_a_second_attempt_that_measures_nothing_does_not_take_the_place_of_a_dis
     (aside,) = (tmp_path / "attempts").iterdir()
     assert json.loads((aside / RESULT_FILE).read_text())["reason"] == "it fell"
     assert "it fell" in printed.getvalue() and f"this attempt is kept in {aside}" in printed.getvalue()
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("later", [(), (Status.FAILED,), (Status.FAILED, Status.OK)])
+def test_a_check_misses_no_attempt_of_a_disturbed_trial_that_stays_unless_one_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: tuple[Status, ...]
+) -> None:
+    """Its number is left free, and it follows an attempt that started after it."""
+    ends, ran = (Status.CONTENDED, Status.FAILED, *later), list[TrialSpec]()
+
+    def run(folder: Path, spec: TrialSpec, *_: object) -> TrialResult:
+        status, started = ends[len(ran)], f"2026-01-01T00:00:0{len(ran)}+00:00"
+        ran.append(spec)
+        return TrialResult(spec, status, None if status is Status.OK else "why", started, 1.0)
+
+    def found() -> list[str]:
+        read = load.read(tmp_path)
+        return [*recompute_attempt.check_order(read.attempts.values()), *sessions.compare_sessions(read, read.pairs)]
+
+    monkeypatch.setattr(session, "run_trial", run)
+    while len(ran) < len(ends):
+        opened, _ = session_of(tmp_path, [SPEC])
+        opened.run(plan(SPEC).with_stored(opened.known.values()))
+    assert found() == []
+    if later:
+        shutil.rmtree(min((tmp_path / "attempts").iterdir()))
+        (line,) = found()
+        assert line.endswith(": an attempt is missing")
 
 
 @pytest.mark.usefixtures("quiet")

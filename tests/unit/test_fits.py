@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENT, TINY, make_spec, varied
+from conftest import PATIENT, PROJECT, TINY, make_spec, varied
 from copied import run_in
+from rich.console import Console
 
+from runner import show
 from runner.machine.description import Gpu
+from runner.request import cli, parser
+from runner.request.plan import build_plan
 from runner.results import memory
+from runner.setup import collect_installations
 from workloads.records.figures import Figure
+from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.memory_line import Line
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -88,6 +95,32 @@ def test_capacity_is_that_of_the_device_asked_about() -> None:
     assert memory.find_capacity_bytes("GPU-a", gpus) == 8
     assert memory.find_capacity_bytes("GPU-b", gpus) is None
     assert (memory.find_capacity_bytes("cpu", gpus) or 0) > 2**28
+
+
+def test_a_plan_for_other_machines_does_not_compare_with_the_memory_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = (*TINY, "--framework", "numpy", "--isolation", "here", "--device", "cpu", "--results", "r")
+
+    def ask(*sizes: int) -> cli.Request:
+        options = parser.run_parser().parse_args([*words, "--batch-size", *map(str, sizes)])
+        return cli.build_request(options, PROJECT)
+
+    request = ask(4, 16, 64, 256)
+    for spec in build_plan(request, collect_installations(request), range(1), {}).trials:
+        peak = Figure((100 + 2.0 * spec.cell.batch_size) * MIB, "s")
+        figures = {"host_memory_peak_bytes": peak}
+        result = TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, figures=figures)
+        path = Path("r", "trials", spec.id, RESULT_FILE)
+        path.parent.mkdir(parents=True)
+        write_json(path, result.to_json())
+    printed: dict[str | None, str] = {}
+    for address in (None, "auto"):
+        show.print_plan(replace(ask(10_000_000), ray=address), Console(file=(told := StringIO()), width=200))
+        printed[address] = told.getvalue()
+    assert "will not fit" in printed[None] and "4 sizes" in printed["auto"]
+    assert "fit:" not in printed["auto"]
 
 
 @pytest.mark.slow
