@@ -81,8 +81,18 @@ def build_parser() -> CommandLine:
 
 
 def _list_paths(given: list[Path]) -> list[Path]:
-    """Replace a folder of results folders or publications by these; each once. Raises ReportError."""
-    return list(dict.fromkeys(path for each in given for path in list_results(each, ROOMS)))
+    """Replace a folder of results or publications by these and the logs in it; each once. Raises ReportError."""
+    paths: list[Path] = []
+    for each in given:
+        found = list_results(each, ROOMS)
+        # A publication may have lost its archive.
+        others = [path for path in each.iterdir() if _is_publication(path) or _is_log(path)] if found != [each] else []
+        paths += sorted({*found, *others})
+    return list(dict.fromkeys(paths))
+
+
+def _is_log(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.is_file()
 
 
 def _is_publication(path: Path) -> bool:

@@ -127,7 +127,7 @@ def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
 STAYS = "its earlier contended result stays; this attempt is kept in"
 NEW = "these are then new trials"
 KEPT = (
-    "what this may have changed of speed, usage, energy, power, times and memory of the whole device is withheld; "
+    "figures that this may have changed are withheld: speed, usage, energy, power, times, memory of the whole device; "
     "accuracy, losses and other memory are shown"
 )
 

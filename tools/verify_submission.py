@@ -37,6 +37,8 @@ def build_parser() -> CommandLine:
     parser.add_argument("file", type=Path, metavar="FILE", help="the file that python -m reports submit wrote")
     parser.add_argument("--rerun", type=int, default=CELLS, metavar="N",
                         help=f"cells to run again here, drawn by the checksum of FILE (default: {CELLS})")  # fmt: skip
+    parser.add_argument("--keep-labels", action="store_true", help="keep labels next to FILE where they are stronger: "
+                        "give it only if an earlier verification of yours wrote them")  # fmt: skip
     return parser
 
 
@@ -51,13 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
             raise ReportError(f"{file}: no labels are read next to a file of this name, a publication's; rename it")
         if not file.is_file():
             raise ReportError(f"{file}: no such file; give one of python -m reports submit")
-        return _verify(file, options.rerun)
+        return _verify(file, options.rerun, options.keep_labels)
     except (ReportError, OSError) as error:
         print(f"verify_submission: {error}", file=sys.stderr)
         return 2
 
 
-def _verify(file: Path, cells: int) -> int:
+def _verify(file: Path, cells: int, keep_labels: bool) -> int:
     """Check, run again, label; return the exit code. Raises ReportError, OSError."""
     if not os.access(file.parent, os.W_OK):
         raise ReportError(f"{file.parent}: cannot be written: labels are stored next to the file; copy it elsewhere")
@@ -65,7 +67,7 @@ def _verify(file: Path, cells: int) -> int:
     labels = {result.spec.id: Label.CLAIMED for result in seen.results}
     if not seen.findings and cells:
         rerun_cells(seen, labels, file, cells)
-    if not seen.findings:
+    if not seen.findings and keep_labels:
         labels = keep_stronger(file, labels)
     for line in seen.findings:
         print(line)

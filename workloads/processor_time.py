@@ -16,18 +16,19 @@ TICK_S = 0.01  # step of a core's busy time in that file
 SAMPLED = 0.1
 
 
-def read_busy_s(cores: Sequence[int], stat: Path = STAT) -> float:
+def read_busy_s(cores: Sequence[int], others: Sequence[int] = (), stat: Path = STAT) -> float:
     """Return the seconds since boot in which these cores were busy, summed over them; see proc(5), /proc/stat.
 
     That file has a line for each core that is online, and its number is in its name: after a core that is offline, a
-    line's place is not its number. A container may see other numbers (lxcfs). Raises OSError; ValueError if a core has
-    no line.
+    line's place is not its number. A container may see other numbers (lxcfs): `others` count if they have a line.
+    Raises OSError; ValueError if a core has no line.
     """
     lines = {words[0]: words for words in map(str.split, stat.read_text(encoding="ascii").splitlines()) if words}
     missing = [core for core in cores if f"cpu{core}" not in lines]
     if missing:
         raise ValueError(f"{stat} has no line of core {missing[0]}")
-    ticks = sum(int(lines[f"cpu{core}"][column]) for core in cores for column in BUSY)
+    counted = [*cores, *(core for core in others if f"cpu{core}" in lines)]
+    ticks = sum(int(lines[f"cpu{core}"][column]) for core in counted for column in BUSY)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -52,9 +53,7 @@ def find_busy_s(cores: Sequence[int]) -> float | None:
     does not say.
     """
     try:
-        with suppress(ValueError):  # a container may see other numbers than the topology has
-            return read_busy_s((*cores, *list_hyperthreads(tuple(cores))))
-        return read_busy_s(cores)
+        return read_busy_s(cores, list_hyperthreads(tuple(cores)))
     except (OSError, ValueError):
         return None
 

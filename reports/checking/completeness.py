@@ -21,6 +21,7 @@ from ..attempts import Attempts
 from ..conditions import Section, group_into_sections, has_own_columns, is_of_series, read_series
 from ..frameworks import order_frameworks
 from ..load import Stored
+from ..sentences import status_words
 from . import recheck
 
 SHOWN = 3  # examples of each kind of obstacle
@@ -80,7 +81,7 @@ def _unreadable(item: Unreadable) -> Gap:
 
 
 def _ended(result: TrialResult, trial_dir: Path) -> Gap:
-    kind, reason = str(result.status).replace("_", " "), result.reason or "no reason was stored"
+    kind, reason = status_words(result.status), result.reason or "no reason was stored"
     line = f"{trial_dir}: {kind}: {_one_line(reason)}"
     return Gap(kind, f"{result.spec.id}: {reason}", line, counts=result.status not in EXPECTED)
 

@@ -140,11 +140,16 @@ def _recomputed(
     ]
 
 
+# Failed checks that are no fault of a trial: its batch was asked for; its end could not be compared by us.
+NO_FAULT = (CheckName.IN_SPLIT, CheckName.END_ANSWERED)
+
+
 def _differences(spec: TrialSpec, stored: list[Check], repeated: list[Check], shown: bool) -> list[str]:
     """Compare stored checks with repeated ones.
 
     Lists checks that fail, and those whose stored verdict differs from the repeated one. Failed checks of a trial that
-    is not `shown`, windows as short and batches as large as asked for, are listed only if the verdicts differ.
+    is not `shown`, windows as short and batches as large as asked for, and ends that the referee did not compare, are
+    listed only if the verdicts differ.
     """
     findings = []
     for name in dict.fromkeys(check.name for check in (*repeated, *stored)):
@@ -158,7 +163,7 @@ def _differences(spec: TrialSpec, stored: list[Check], repeated: list[Check], sh
         findings += [
             f"{name}: failed: {check.detail}" + f" (stored: {verdict})" * differs
             for check in failed
-            if (shown and name != CheckName.IN_SPLIT and not is_as_asked(spec, check)) or differs
+            if (shown and name not in NO_FAULT and not is_as_asked(spec, check)) or differs
         ]
         if differs and before and not failed:
             again = f"passes when repeated: {now[0].detail}" if now else "cannot be repeated: its figures are missing"

@@ -23,7 +23,7 @@ from workloads.records.figures import read_value
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
-from workloads.records.status import UNMEASURED, Status
+from workloads.records.status import COMPLETED, UNMEASURED, Status
 from workloads.records.stored import read_start
 from workloads.records.stored_events import parse_events, read_events
 from workloads.spec import Workload
@@ -31,7 +31,7 @@ from workloads.spec import Workload
 from ..attempts import Attempts
 from .recompute import Values
 
-ENDED_WELL = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # of trials whose worker ended well
+SAME_PARTS = ("parameters", "gradients", "optimizer", "inputs")  # of an account: equal on every machine
 Account = dict[str, Any]  # an event of the memory worker, or the reason why it is missing
 
 
@@ -103,7 +103,7 @@ def find_differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]
     if worker.wall_s != result.wall_s:
         yield f"wall_s: stored: {result.wall_s:.9g}; in {ATTEMPT_FILE}: {worker.wall_s:.9g}"
     ended_well = worker.status == Status.OK
-    allowed = (*ENDED_WELL, Status.FAILED) if ended_well else tuple(each for each in Status if each not in ENDED_WELL)
+    allowed = (*COMPLETED, Status.FAILED) if ended_well else tuple(each for each in Status if each not in COMPLETED)
     if result.status not in allowed:  # its files may make a trial failed whose worker ended well
         yield f"status: stored: {result.status}; in {ATTEMPT_FILE}: {worker.status}: {worker.reason}"
     if (attempt.end or {}) != result.end:
@@ -129,12 +129,18 @@ def find_status_faults(result: TrialResult) -> Iterator[str]:
 def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:
     """Yield a line if the memory worker's account of this batch size differs from that in ATTEMPT_FILE.
 
-    Replaced answers are in numbered folders. Nothing is yielded if the worker left no events, nor for a node of a
-    cluster, which keeps its own.
+    Replaced answers are in numbered folders. Nothing is yielded if the worker left no events. A node of a cluster keeps
+    its own: only what is the same on every machine is compared.
     """
     account = attempt.memory or {}
-    if "parts" not in account or "node" in attempt.machine:
+    if "parts" not in account:
         return
+
+    def select(told: dict[str, Any]) -> dict[str, Any]:
+        if "node" in attempt.machine:
+            return {part: told["parts"].get(part) for part in SAME_PARTS}
+        return {key: value for key, value in told.items() if key != "product"}
+
     room, name = results / ROOMS[Kind.MEMORY], result.spec.memory_id
     told = [
         event
@@ -142,8 +148,7 @@ def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) ->
         for event in read_events(folder / EVENTS_FILE)
         if event["event"] == Event.MEMORY_TOLD and event["batch_size"] == account.get("batch_size")
     ]
-    mine = {key: value for key, value in account.items() if key != "product"}
-    if told and mine not in told:
+    if told and select(account) not in map(select, told):
         size = account.get("batch_size")
         yield f"memory: {ATTEMPT_FILE} has another account of batch size {size} than {room.name}/{name}/{EVENTS_FILE}"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 from workloads.conditions import read_gpu
@@ -124,15 +124,17 @@ def _numbers(stored: Stored) -> Iterator[str]:
     results = {folder.parent.parent for folder in stored.folders}
     for room in sorted(folder / ATTEMPTS for folder in results):
         for name, folders in attempts_by_id(room).items():
-            numbers = [attempt_number(folder) for folder in folders]
-            missing = numbers[-1] - len(numbers)
-            if missing and missing > _count_put_back([*folders, room.parent / TRIALS / name]):
-                yield f"{room}: {name}: attempts {', '.join(map(str, numbers))}: an attempt is missing"
+            tried = {attempt_number(folder): folder for folder in folders}
+            shown = room.parent / TRIALS / name
+            missing = [number for number in range(1, max(tried)) if number not in tried]
+            if not all(_was_freed(number, tried, shown) for number in missing):
+                yield f"{room}: {name}: attempts {', '.join(map(str, tried))}: an attempt is missing"
 
 
-def _count_put_back(folders: Iterable[Path]) -> int:
-    """Count how often a disturbed attempt may have been put back; these are all attempts at a trial, in their order.
-    Each time its number was left free.
+def _was_freed(number: int, tried: Mapping[int, Path], shown: Path) -> bool:
+    """True if the disturbed attempt of this number was put back: the next one measured nothing, and a later one is
+    disturbed and started before it.
     """
-    ends = filter(None, (read(folder).result for folder in folders))
-    return sum(was_put_back(before, after) for before, after in combinations(ends, 2))
+    following = read(tried[number + 1]).result if number + 1 in tried else None
+    later = [read(folder).result for folder in (*(tried[other] for other in tried if other > number + 1), shown)]
+    return following is not None and any(each is not None and was_put_back(following, each) for each in later)

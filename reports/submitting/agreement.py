@@ -14,19 +14,19 @@ from workloads.records import figures as registry
 from workloads.records.figures import FigureSpec, read_value
 from workloads.records.result import TrialResult
 
+from ..checking.recompute_attempt import SAME_PARTS
 from .labels import Label
 
 FIRST_LOSSES, LOSS = 4, 1e-3  # how many, relative: in pairs at most 2e-7; later ones drift apart as chaos does
 FIRST_EPOCH = 0.3  # of the first epoch's training loss, relative: at most 0.08
 ACCURACY = 0.25  # of the last epoch, share: at most 0.19, of batch size 4
 MEMORY = 1.5  # times: at most 1.26 of the peak of steps, 1.21 of the resident size
-EXACT = tuple(registry.MEMORY_PARTS[part] for part in ("parameters", "gradients", "optimizer", "inputs"))
+EXACT = tuple(registry.MEMORY_PARTS[part] for part in SAME_PARTS)
 PEAKS = (registry.STEPS_PEAK, registry.HOST_MEMORY)
 PROCESSOR = ("cpu_model", "cpu_flags", "cores")
 SAME_PRODUCT = 1.25  # times: one name of a processor may mean several, whose products of matrices differ
 SPEED = 1.3  # times, on the same processor
-USED = (registry.CPU_USAGE, registry.GPU_USAGE, registry.ENERGY_PER_IMAGE, registry.CPU_ENERGY_PER_IMAGE)
-MOST_USED = 1.5  # times, on the same processor: of the usage at most 1.09 in 27 pairs; no machine of ours counts energy
+USED = 1.5  # times, on the same processor: of the usage at most 1.09 in 27 pairs; no machine of ours counts energy
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def compare_rerun(submitted: TrialResult, again: TrialResult) -> Agreement:
         return Agreement(Label.CLAIMED, tuple(findings))
     if other is not None:
         return Agreement(Label.RECOMPUTED, (), f"speed not compared: {other}")
-    unknown = [spec for spec in USED if _is_known(submitted, spec) and not _is_known(again, spec)]
+    unknown = [spec for spec in _list_used(submitted) if _is_known(submitted, spec) and not _is_known(again, spec)]
     note = f"{', '.join(spec.label for spec in unknown)} not compared: unknown here" if unknown else ""
     return Agreement(Label.RERUN, (), note)
 
@@ -104,8 +104,15 @@ def _memory(submitted: TrialResult, again: TrialResult) -> Iterator[str]:
 
 def _speed(submitted: TrialResult, again: TrialResult) -> Iterator[str]:
     yield from _ratio(registry.SPEED, submitted, again, SPEED)
-    for spec in USED:
-        yield from _ratio(spec, submitted, again, MOST_USED)
+    for spec in _list_used(submitted):
+        yield from _ratio(spec, submitted, again, USED)
+
+
+def _list_used(submitted: TrialResult) -> Iterator[FigureSpec]:
+    """Yield what is compared of the usage. Counters of energy are of a processor, so of a trial that had all of it."""
+    yield registry.CPU_USAGE
+    if submitted.spec.placement.threads == submitted.machine.get("cores"):
+        yield registry.CPU_ENERGY_PER_IMAGE
 
 
 def _is_known(result: TrialResult, spec: FigureSpec) -> bool:

@@ -65,11 +65,8 @@ def read_labels(archive: Path) -> dict[str, Label]:
 
 
 def keep_stronger(archive: Path, labels: Mapping[str, Label]) -> dict[str, Label]:
-    """Return the labels, or those of an earlier verification of this archive where they are stronger."""
-    try:
-        earlier = read_labels(archive)
-    except ReportError:
-        return dict(labels)  # of another archive
+    """Return the labels, or those that are stored next to this archive where they are stronger. Raises ReportError."""
+    earlier = read_labels(archive)
     return {name: max(label, earlier.get(name, label), key=list(Label).index) for name, label in labels.items()}
 
 

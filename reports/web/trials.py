@@ -19,7 +19,7 @@ from ..conditions import Section
 from ..frameworks import order_frameworks
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
-from ..sentences import listed
+from ..sentences import listed, status_words
 from ..table import TableCell
 from ..tables import UNKNOWN, count_decimals, describe_status
 
@@ -46,7 +46,7 @@ class Trial:
     @property
     def status(self) -> str:
         """Ending of the trial, with the reason if there is one."""
-        status = str(self.result.status).replace("_", " ")
+        status = status_words(self.result.status)
         return f"{status}: {self.result.reason}" if self.result.reason else status
 
 

@@ -200,8 +200,8 @@ def _search(search: Search, question: Question, file: AnswersFile, display: Sear
         file.store(framework, **answer, memory=search.memory(), version=search.version)
     if LARGEST in question.searches:
         file.store(framework, largest=search.compare_largest(), memory=search.memory())
-    if question.global_batch is not None:
-        file.store(framework, split=search.split(question.global_batch))
+    if question.global_batch is not None and (split := search.split(question.global_batch)) is not None:
+        file.store(framework, split=split)
 
 
 def _train(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from runner.batch_size.best import Disturbed, find_best_size
 from runner.batch_size.cliffs import compare_speed
-from runner.batch_size.largest import Bound, list_sizes_around
+from runner.batch_size.largest import Bound, SearchState, list_sizes_around
 from runner.batch_size.memory_limit import attempts, find_peak_bytes, largest_of
 from runner.batch_size.steps import StepTrials
 from runner.launch import Unavailable
@@ -134,12 +134,12 @@ class Search:
             parts, size = divide_batch(global_batch, largest)
             if parts == 1:
                 return MicroBatches(global_batch, parts, size)
-            attempt, _ = attempts(self.steps.accumulating(parts), self.framework, self.bound)
-            tried = attempt(size)
-            if tried.fit is Fit.FITS:
+            attempt, lifted = attempts(self.steps.accumulating(parts), self.framework, self.bound)
+            fit = SearchState(attempt, self.bound, {}, lifted).ask(size)
+            if fit is Fit.FITS:
                 return MicroBatches(global_batch, parts, size)
-            self.console.print(f"{self.framework}: {global_batch:,} images in {parts:,} parts: {tried.fit}")
-            largest = size - 1 if tried.fit is Fit.TOO_LARGE else None
+            self.console.print(f"{self.framework}: {global_batch:,} images in {parts:,} parts: {fit}")
+            largest = size - 1 if fit is Fit.TOO_LARGE else None
         return None
 
     def memory(self) -> tuple[SizePoint, ...]:
@@ -168,24 +168,15 @@ class Search:
         most = min(MOST, count_largest(self.steps.request))
         if self.fitting is not None and self.fitting.batch_size is not None:
             most = min(most, self.fitting.batch_size)
+        begun = len(self.results)
         answer = find_best_size(self._measure_by(*specs), most, better=better)
         if answer.batch_size is not None:
-            unknown = ", ".join(self._list_without_figure(answer))
+            unknown = ", ".join(list_without_figure(answer, self.results[begun:]))
             reasons = [answer.reason, f"no figure at {unknown}" if unknown else None]
             return replace(answer, reason="; ".join(filter(None, reasons)) or None)
         last = self.results[-1]
         reason = explain_no_counter(last) if last.reason is None and specs == ENERGIES else last.reason
         return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {reason}")
-
-    def _list_without_figure(self, answer: Best) -> Iterator[str]:
-        """Yield each tried size that gave no figure, with its status: larger than memory and disturbed are said
-        elsewhere.
-        """
-        known = {point.batch_size for point in answer.points}
-        last = {result.spec.cell.batch_size: result.status for result in self.results}
-        for size, status in sorted(last.items()):
-            if size not in known and status not in (Status.OUT_OF_MEMORY, Status.CONTENDED):
-                yield f"{size:,} ({status.replace('_', ' ')})"
 
     def _measure_speed(self, batch_size: int) -> float | None:
         """Return the images/s of one more trial; None if it has none."""
@@ -208,6 +199,16 @@ class Search:
             raise Disturbed
 
         return measure
+
+
+def list_without_figure(answer: Best, results: Sequence[TrialResult]) -> Iterator[str]:
+    """Yield each size of a search's trials that gave no figure, with its status. Sizes larger than memory, and those
+    that others disturbed, are said elsewhere.
+    """
+    known = {point.batch_size for point in answer.points}
+    for size, status in sorted({result.spec.cell.batch_size: result.status for result in results}.items()):
+        if size not in known and status not in (Status.OUT_OF_MEMORY, Status.CONTENDED):
+            yield f"{size:,} ({status.replace('_', ' ')})"
 
 
 def count_largest(request: Request) -> int:

@@ -121,7 +121,7 @@ class StepTrials:
         return [
             (result, folder)
             for result, folder in results
-            if result and result.spec.id == spec.id and description.is_of_this_computer(result.machine)
+            if result and result.spec.id == spec.id and description.is_of_this_computer(result.machine, self.machine)
         ]
 
     def _result(self, folder: Path, spec: TrialSpec) -> TrialResult | None:

@@ -157,6 +157,9 @@ def read_cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
     return processor.read_flags(_cpuinfo(), wanted)
 
 
+IDENTIFYING = ("cpu_model", "cpu_flags")  # of a trial's description
+
+
 def identify_computer() -> dict[str, Any]:
     """Return what the answers of frameworks depend on. A GPU is not part of it, because ids of answers name theirs; nor
     are the bytes of memory, which a virtual machine may change at any time.
@@ -164,9 +167,10 @@ def identify_computer() -> dict[str, Any]:
     return {"cpu_model": read_cpu_model(), "cpu_flags": read_cpu_flags()}
 
 
-def is_of_this_computer(machine: Mapping[str, Any]) -> bool:
-    """True if a stored trial's description names this computer. What it lacks does not count."""
-    return all(machine.get(name, value) == value for name, value in identify_computer().items())
+def is_of_this_computer(machine: Mapping[str, Any], here: Mapping[str, Any] | None = None) -> bool:
+    """True if a stored trial's description names this computer, `here` if it is known. What it lacks does not count."""
+    computer = identify_computer() if here is None else {name: here.get(name) for name in IDENTIFYING}
+    return all(machine.get(name, value) == value for name, value in computer.items())
 
 
 def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from workloads.processor_time import list_hyperthreads
 from workloads.records.files import LOCK_FILE
 
 SPACE_VARIABLE = "BATCHWISE_LOCK_SPACE"  # runs of two spaces do not see each other's names: for tests side by side
@@ -161,9 +162,13 @@ def free_cores(count: int) -> Iterator[list[int]]:
 
 
 def _taken(stack: ExitStack, allowed: Sequence[int], count: int) -> list[int]:
-    """Take those of these cores that are free now, `count` at most; they are held until the stack is closed."""
+    """Take those of these cores that are free now, `count` at most; they are held until the stack is closed. One whose
+    other hyperthread another run holds is not free: both would slow each other.
+    """
     taken: list[int] = []
     for core in allowed:
+        if not _find_held_cores(list_hyperthreads((core,))).keys() <= {*taken}:
+            continue
         with suppress(InUse):
             stack.enter_context(_name(f"core-{core}", f"core {core}", "wait"))
             taken.append(core)

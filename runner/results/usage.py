@@ -17,7 +17,7 @@ from workloads.records.figures import Figure
 from workloads.records.job import TrialSpec
 from workloads.records.samples import Samples, SteadyWindow
 
-FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores and their hyperthreads less the trial's"
+FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores less the trial's"
 NO_CORES = "the samples do not say how busy the allotted cores were (cores_cpu_s, from /proc/stat)"
 OTHER_CORES = "the kernel reports these cores less busy than the trial (/proc/stat): not its cores"
 

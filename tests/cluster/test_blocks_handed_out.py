@@ -9,6 +9,7 @@ import selectors
 import subprocess
 import sys
 import tarfile
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from runner.cluster.node import Damaged, Parcel
 from runner.machine import locks
 from runner.request.block import TrialBlock, build_blocks
 from workloads.own_names import find_own_homes, find_own_hosts, name_node
+from workloads.processor_time import list_hyperthreads
 from workloads.records.files import EVENTS_FILE, LOGS
 from workloads.records.job import Draw, InputFile
 from workloads.records.result import TrialResult
@@ -180,8 +182,10 @@ with locks.free_cores(1) as cores:
 
 
 def test_two_blocks_on_one_machine_never_have_the_same_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A core's hyperthreads are one core: each block takes the first that is free."""
     monkeypatch.setenv(locks.SPACE_VARIABLE, str(tmp_path))
-    allowed = sorted(os.sched_getaffinity(0))
+    threads = sorted(os.sched_getaffinity(0))
+    allowed = sorted({min({core, *list_hyperthreads((core,))} & {*threads}) for core in threads})
     holders = [
         subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(len(allowed) + 1)
@@ -206,6 +210,16 @@ def test_two_blocks_on_one_machine_never_have_the_same_core(monkeypatch: pytest.
         for holder in holders:
             holder.kill()
             holder.wait()
+
+
+def test_the_other_hyperthread_of_a_held_core_is_not_free_to_another_block(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(locks.SPACE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(locks, "list_hyperthreads", lambda cores: tuple(core ^ 4 for core in cores))  # 0 and 4, 1 and 5
+    with ExitStack() as first, ExitStack() as second:
+        assert locks._taken(first, range(8), 3) == [0, 1, 2]
+        assert locks._taken(second, range(8), 8) == [3, 7], "both threads of a core that nobody else has"
 
 
 def test_more_cores_than_there_are_is_no_endless_wait() -> None:

@@ -203,6 +203,6 @@ def test_a_trial_beside_busy_neighbours_keeps_what_they_cannot_change_and_is_no_
     (verdict,) = [check for check in result["checks"] if check["name"] == CheckName.GATE]
     assert verdict["passed"] and verdict["detail"].startswith("compared with the referee")
     report = (results / "report" / "report.md").read_text(encoding="utf-8")
-    withheld = "1 of 1 trial contended: what this may have changed of speed, usage, energy, power, "
+    withheld = "1 of 1 trial contended: figures that this may have changed are withheld: speed, "
     assert (withheld in done.stdout) == (result["status"] == Status.CONTENDED)
     assert f"{100 * epoch['test_accuracy']:.2f} %" in report and "MiB, peak resident size" in report

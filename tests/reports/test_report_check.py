@@ -580,6 +580,12 @@ def test_a_folder_of_results_folders_stands_for_them(tmp_path: Path) -> None:
     code, findings, notes, last = printed(tmp_path, tmp_path / "monday")
     assert (code, findings, notes) == (1, [f"{folder}: test_accuracy: stored: 0.5; recomputed: 0.71"], [])
     assert last == f"{tmp_path}/monday: 1 trial: 1 ok; {tmp_path}/tuesday: 1 trial: 1 ok: 1 found"
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "SHA256SUMS").write_text(f"{'0' * 64}  results.tar.xz\n")
+    (tmp_path / "usage.csv").write_text("gpu_percent\n50\n")
+    code, findings, _, last = printed(tmp_path, tmp_path / "monday")
+    assert code == 1 and any("results.tar.xz" in line for line in findings), "a publication that lost its archive"
+    assert "1 log" in last
 
 
 def test_a_folder_named_check_still_makes_a_report(tmp_path: Path) -> None:

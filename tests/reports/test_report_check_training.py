@@ -196,6 +196,11 @@ def test_the_account_that_a_node_of_a_cluster_keeps_is_no_other_than_the_one_in_
     (events,) = tmp_path.glob("memory/*/events.jsonl")  # of an earlier run without a cluster
     events.write_text(events.read_text().replace('"t_ns": 1,', '"t_ns": 2,'))
     assert found(folder) == []
+    attempt = json.loads((folder / "attempt.json").read_text())
+    attempt["memory"]["parts"]["parameters"] += 4  # what is the same on every machine
+    write_json(folder / "attempt.json", attempt)
+    lines = found(rewrite(folder, figure("parameters_bytes", attempt["memory"]["parts"]["parameters"])))
+    assert any(line.startswith("memory: attempt.json has another account") for line in lines)
 
 
 def test_epochs_of_other_images_than_the_same_order_has_elsewhere_are_found(tmp_path: Path) -> None:

@@ -249,8 +249,8 @@ def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot
     calm = told(trial("pytorch", 4, figures=shares, **busy))
     assert one(calm.findings, "Training speed").startswith("Training speed, 1351 images/s.")
     assert one(calm.not_verified, "1 of 1 trial was disturbed by other processes (contended).").endswith(
-        " What this may have changed of speed, usage, energy, power, times and memory of the whole device is withheld. "
-        "Accuracy, losses and other memory are reported."
+        " Figures that this may have changed are withheld: speed, usage, energy, power, times, memory of the whole "
+        "device. Accuracy, losses and other memory are reported."
     )
     several = [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
     assert "PyTorch: " in told(trial("pytorch", 4), *several).headline

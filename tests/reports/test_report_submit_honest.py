@@ -153,6 +153,9 @@ def test_an_energy_is_compared_where_both_know_it_and_otherwise_said_not_to_be(t
     assert (near.label, near.findings, near.note) == (Label.RERUN, (), "")
     unknown = compare_rerun(metered(trial, 0.01), trial)
     assert (unknown.label, unknown.note) == (Label.RERUN, "CPU energy not compared: unknown here")
+    shared = replace(trial, machine=trial.machine | {"cores": 64})
+    agreement = compare_rerun(metered(shared, 0.01), metered(shared, 0.02))
+    assert agreement.label is Label.RERUN, "the counter is of all 64 cores, whoever used the others"
     elsewhere = replace(metered(trial, 0.02), machine=trial.machine | {"cpu_model": "AMD Ryzen 9"})
     assert compare_rerun(metered(trial, 0.01), elsewhere).label is Label.RECOMPUTED
 
@@ -181,16 +184,20 @@ def test_labels_of_an_earlier_verification_go_where_a_later_one_finds_something(
     assert verify_submission.main([str(file)]) == 1 and not find_file(file).exists()
 
 
-def test_a_label_is_kept_where_a_later_verification_of_the_same_archive_runs_nothing_again(
+def test_our_own_labels_are_kept_where_a_later_verification_of_the_same_archive_runs_nothing_again(
     trial: TrialResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, name = tmp_path / "mine.tar.xz", trial.spec.id
     file.write_bytes(b"archive")
     write_labels(file, {name: Label.RERUN})
     monkeypatch.setattr(verify_submission, "verify_submission", lambda file: Submission("1 trial", (trial,)))
-    assert verify_submission.main([str(file), "--rerun", "0"]) == 0 and read_labels(file) == {name: Label.RERUN}
+    assert verify_submission.main([str(file), "--rerun", "0", "--keep-labels"]) == 0
+    assert read_labels(file) == {name: Label.RERUN}
+    assert verify_submission.main([str(file), "--rerun", "0"]) == 0
+    assert read_labels(file) == {name: Label.CLAIMED}, "a sender may have written them"
+    write_labels(file, {name: Label.RERUN})
     file.write_bytes(b"another archive")
-    assert verify_submission.main([str(file), "--rerun", "0"]) == 0 and read_labels(file) == {name: Label.CLAIMED}
+    assert verify_submission.main([str(file), "--rerun", "0", "--keep-labels"]) == 2
 
 
 def test_processes_of_blocks_have_no_label_and_are_not_drawn(

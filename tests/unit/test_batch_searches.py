@@ -108,6 +108,9 @@ def test_sizes_that_crash_do_not_end_the_search_and_where_all_do_there_is_a_reas
     assert answer.batch_size == 32 and "failed" in shown.getvalue()
     unknown = ", ".join(f"{size:,} (failed)" for size in sorted({*trials.sizes}) if size > 128)
     assert answer.reason == f"no figure at {unknown}", "no size is called the fastest of those that have no figure"
+    asked, trials, _ = search(saturating)
+    asked.trial(7)
+    assert asked.fastest().reason is None, "7 was tried for another answer"
     asked, _, _ = search(lambda _: None)
     answer = asked.fastest()
     assert answer.batch_size is None and answer.reason and "SIGSEGV" in answer.reason
@@ -183,6 +186,10 @@ def test_an_update_in_parts_is_tried_for_its_gradients_take_memory() -> None:
     assert "in 6 parts" in shown.getvalue() and asked.results == [] and asked.memory() == ()
     steps.fits_in_parts = 0
     assert asked.split(256) is None and trials.sizes[-1] == 1
+    steps.fits_in_parts, trials.sizes[:] = 40, []
+    crashed = search(lambda size: None if len(trials.sizes) == 1 else saturating(size))[1]
+    asked.steps = cast(StepTrials, replace(crashed, sizes=trials.sizes, show=steps.show))
+    assert asked.split(80) == MicroBatches(80, 2, 40) and trials.sizes == [40, 40], "a crash is tried once more"
 
 
 def test_memory_is_the_highest_peak_of_the_trials_of_each_size() -> None:

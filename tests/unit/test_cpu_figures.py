@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,10 +90,11 @@ def test_a_core_is_found_by_its_number_and_not_by_its_place(tmp_path: Path) -> N
     stat, tick_s = tmp_path / "stat", 1 / os.sysconf("SC_CLK_TCK")
     lines = {"cpu": 0, "cpu0": 10, "cpu2": 200, "cpu4": 3000}
     stat.write_text("".join(f"{name} {busy} 1 2 999 999 3 4 5 6 7\n" for name, busy in lines.items()) + "btime 1\n")
-    assert read_busy_s([0], stat) == pytest.approx((10 + 15) * tick_s)
-    assert read_busy_s([2, 4], stat) == pytest.approx((3200 + 30) * tick_s)
+    assert read_busy_s([0], stat=stat) == pytest.approx((10 + 15) * tick_s)
+    assert read_busy_s([2, 4], stat=stat) == pytest.approx((3200 + 30) * tick_s)
+    assert read_busy_s([2], (3, 4), stat) == pytest.approx((3200 + 30) * tick_s), "other hyperthreads may have no line"
     with pytest.raises(ValueError, match="has no line of core 3"):
-        read_busy_s([0, 3], stat)
+        read_busy_s([0, 3], stat=stat)
 
 
 def test_who_computes_on_the_other_hyperthread_of_a_core_is_a_neighbour(
@@ -106,25 +107,20 @@ def test_who_computes_on_the_other_hyperthread_of_a_core_is_a_neighbour(
         (folder / "thread_siblings_list").write_text(f"{siblings}\n")
     assert list_hyperthreads((0, 1), tmp_path) == (4, 5) and list_hyperthreads((2, 3), tmp_path) == ()
     assert list_hyperthreads((2, 7), tmp_path) == (3,), "what the kernel does not say is not known"
+    seen: list[tuple[object, object]] = []
     monkeypatch.setattr(processor_time, "list_hyperthreads", lambda cores: (4, 5))
-    busy_s = {0: 1.0, 1: 2.0, 4: 30.0, 5: 40.0}
-    monkeypatch.setattr(processor_time, "read_busy_s", lambda cores: sum(busy_s[core] for core in cores))
-    assert find_busy_s([0, 1]) == 73.0
-
-    def read_as_a_container(cores: Sequence[int]) -> float:
-        return 3.0 if set(cores) <= {0, 1} else refuse_core(cores)
-
-    monkeypatch.setattr(processor_time, "read_busy_s", read_as_a_container)
-    assert find_busy_s([0, 1]) == 3.0
+    monkeypatch.setattr(processor_time, "read_busy_s", lambda *cores: seen.append(cores))
+    find_busy_s([0, 1])
+    assert seen == [([0, 1], (4, 5))]
 
 
-def refuse_core(cores: object) -> float:
+def refuse_core(*cores: object) -> float:
     raise ValueError("/proc/stat has no line of core 4")
 
 
-@pytest.mark.parametrize("read", [refuse_core, lambda cores: 0.0])
+@pytest.mark.parametrize("read", [refuse_core, lambda *cores: 0.0])
 def test_a_machine_that_does_not_say_how_busy_its_cores_are_is_no_quiet_one(
-    monkeypatch: pytest.MonkeyPatch, read: Callable[[object], float]
+    monkeypatch: pytest.MonkeyPatch, read: Callable[..., float]
 ) -> None:
     monkeypatch.setattr(processor_time, "read_busy_s", read)
     calibration = noise.calibrate(sorted(os.sched_getaffinity(0))[:1], 0.2)

@@ -54,5 +54,5 @@ def test_disturbed_trials_are_one_line_with_an_example_and_no_failure() -> None:
     assert line.startswith("2 of 3 trials contended: ") and f"({PASSIVE.id}: others took 40 %)" in line
     assert progress.summarise_disturbed(results[:1]) is None
     assert (progress.summarise_disturbed(results[1:2]) or "").startswith("1 of 1 trial contended: ")
-    assert "what this may have changed of speed, usage, energy, power, times and memory of the whole device is" in line
+    assert "figures that this may have changed are withheld: speed, usage, energy, power, times, memory of the" in line
     assert {*Status} - {*HARMLESS} == {Status.FAILED, Status.TIMEOUT, Status.UNSUPPORTED, Status.UNVERIFIED}

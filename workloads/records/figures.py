@@ -167,11 +167,9 @@ CPU_BUSY = FigureSpec(
     "CPU usage, % of the {cores} allotted, mean over the busy samples of the steady window alone",
     windowed=True, timed=True, disturbable=True, bounds=SHARE,
 )  # fmt: skip
-# What other processes took: of the cores allotted, and how many were on the GPU.
-FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1, disturbable=False, bounds=SHARE)
-FOREIGN_CPU_EPOCHS = FigureSpec(
-    "foreign_cpu_epochs_percent", "Foreign CPU in the epochs", "%", decimals=1, rare=True, bounds=SHARE
-)
+# What other processes took: of the cores allotted, up to 200 % with other hyperthreads, and how many were on the GPU.
+FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1, disturbable=False)
+FOREIGN_CPU_EPOCHS = FigureSpec("foreign_cpu_epochs_percent", "Foreign CPU in the epochs", "%", decimals=1, rare=True)
 FOREIGN_PROCESSES = FigureSpec("foreign_processes", "Other processes on the GPU", device="cuda", rare=True)
 # The worker's control groups. Usage is a share of a quota that is below the cores allotted.
 CPU_QUOTA = FigureSpec("cpu_quota_cores", "CPU quota", "cores", rare=True)
