@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from workloads.records.events import Event
 from workloads.records.files import without_nan
 
 BEAT_S = 1.0
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # a terminal's codes of style
 
 
 class EventLog:
@@ -55,7 +57,8 @@ class EventLog:
 
 def in_a_line(error: BaseException) -> str:
     """Return its type and one line of its message: the one with a refused size, a traceback's last, else the first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    text = COLOURS.sub("", str(error))  # Keras prints some messages in bold
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     last = lines[0].startswith("Traceback")
     line = next(filter(refused_memory.says_size, lines), lines[-1 if last else 0])
     return f"{type(error).__name__}: {line}"

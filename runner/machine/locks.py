@@ -31,6 +31,7 @@ from workloads.records.files import LOCK_FILE
 SPACE_VARIABLE = "BATCHWISE_LOCK_SPACE"  # runs of two spaces do not see each other's names: for tests side by side
 ASKED_AGAIN_S = 0.2
 SILENT_S = 1.0  # of waiting for a lock file: most are held for less
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # some NFS and FUSE mounts
 ASKED = 4096  # processes that may ask who holds a name, if the system allows so many
 
 
@@ -45,12 +46,15 @@ class LockRefused(PermissionError):
         return f"{self.filename} {self.strerror}"
 
 
-def _refuse(error: PermissionError, path: Path, advice: str) -> LockRefused:
-    """Return what to raise for this error of a lock file."""
-    path = Path(error.filename or path)
-    owner = next((each.stat().st_uid for each in (path, path.parent) if os.path.exists(each)), None)
-    reason = "cannot be written" if owner in (None, os.geteuid()) else "belongs to another user"
-    return LockRefused(error.errno, f"{reason}: {advice}", str(path))
+def _refuse(error: OSError | NotImplementedError, path: Path, advice: str) -> None:
+    """Raise LockRefused if this error of a lock file says that it cannot be written, or that there are no locks."""
+    if isinstance(error, NotImplementedError) or error.errno in NO_LOCKS:
+        raise LockRefused(errno.ENOLCK, f"is on a file system without locks: {advice}", str(path)) from error
+    if isinstance(error, PermissionError):
+        path = Path(error.filename or path)
+        owner = next((each.stat().st_uid for each in (path, path.parent) if os.path.exists(each)), None)
+        reason = "cannot be written" if owner in (None, os.geteuid()) else "belongs to another user"
+        raise LockRefused(error.errno, f"{reason}: {advice}", str(path)) from error
 
 
 @contextmanager
@@ -65,8 +69,9 @@ def wait_for_file(path: Path, what: str, advice: str) -> Iterator[None]:
         except Timeout:
             print(f"{what} (lock: {path}); waiting", file=sys.stderr, flush=True)
             lock.acquire()
-    except PermissionError as error:
-        raise _refuse(error, path, advice) from error
+    except (OSError, NotImplementedError) as error:
+        _refuse(error, path, advice)
+        raise
     try:
         yield
     finally:
@@ -198,8 +203,9 @@ def folder(results: Path, device: str, *files: str, shard: tuple[int, int] | Non
                 held = error.lock_file if isinstance(error, Timeout) else error.filename
                 advice = f"wait for it or name another --results (lock: {held})"
                 raise InUse(f"{what} is in use by another run that is not visible from here: {advice}") from error
-            except PermissionError as error:
-                raise _refuse(error, path, "name another --results") from error
+            except (OSError, NotImplementedError) as error:
+                _refuse(error, path, "name another --results")
+                raise
         yield
 
 

@@ -193,3 +193,17 @@ def test_a_lock_file_of_another_user_is_bad_input_that_says_so(
     words = ["--framework", "numpy", "--device", "cpu", "--threads", "1", "--results", str(tmp_path)]
     assert main(words) == EXIT_BAD_INPUT
     assert f"runner: {tmp_path}/.lock-cpu belongs to another user: name another --results\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOLCK, "No locks available"), NotImplementedError("no flock")])
+def test_a_file_system_without_locks_is_bad_input_that_says_so(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    with pytest.raises(LockRefused, match=r"/\.lock-cpu is on a file system without locks: name another --results$"):
+        ExitStack().enter_context(locks.folder(tmp_path, "cpu"))
+    with pytest.raises(LockRefused, match=r"/mine is on a file system without locks: go elsewhere$"):
+        ExitStack().enter_context(locks.wait_for_file(tmp_path / "mine", "the data", "go elsewhere"))

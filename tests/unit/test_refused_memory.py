@@ -61,6 +61,7 @@ def test_what_was_asked_for_is_read_from_the_frameworks_own_words(message: str, 
 
 
 def test_a_refusal_is_told_by_the_line_that_says_most_its_bound_and_both_sizes() -> None:
+    assert in_a_line(ValueError("\x1b[1mCUDA out of memory.\x1b[0m\nArguments")) == "ValueError: CUDA out of memory."
     told = {message: in_a_line(RuntimeError(message)) for message in (PYTORCH, TENSORFLOW, MXNET, "a\nb", "")}
     assert told[TENSORFLOW].startswith("RuntimeError: OOM when allocating tensor with shape[1500,15,15,32]")
     assert told[MXNET] == "RuntimeError: MXNetError: Failed to allocate CPU Memory"
