@@ -6,4 +6,8 @@
 #SBATCH --exclusive
 #SBATCH --no-requeue
 set -eu
+if [ "$SLURM_ARRAY_TASK_MIN-$SLURM_ARRAY_TASK_MAX" != "1-$SLURM_ARRAY_TASK_COUNT" ]; then
+    echo "slurm_array.sh: task I runs shard I of N: give --array=1-N, without gaps" >&2
+    exit 2
+fi
 exec .venv/bin/python -m runner --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" "$@"

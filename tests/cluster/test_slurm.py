@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import bare_environment
+from conftest import PROJECT, bare_environment
 from copied import add_examples, run_in
 from sweeps import LONG_S, STUDY, begin, computed, ended_ok, measured, stored, wait_for
 
@@ -17,6 +17,12 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clust
 
 SMALL = (*STUDY, "--repeat", 2, "--batch-size", "16,32")
 TRIALS, SHARDS = 4, 2
+
+
+def array_variables(task: int, first: int) -> dict[str, str]:
+    """As Slurm sets them for a task of an array of SHARDS tasks, which begins with this number."""
+    numbers = {"ID": task, "COUNT": SHARDS, "MIN": first, "MAX": first + SHARDS - 1}
+    return {f"SLURM_ARRAY_TASK_{name}": str(number) for name, number in numbers.items()}
 
 
 def run_array(project: Path, *words: object) -> str:
@@ -28,13 +34,24 @@ def run_array(project: Path, *words: object) -> str:
         return log.read_text()
     printed = ""
     for task in range(1, SHARDS + 1):
-        told = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_TASK_COUNT": str(SHARDS)}
+        told = array_variables(task, first=1)
         done = subprocess.run(
             list(map(str, script)), cwd=project, env=bare_environment() | told, capture_output=True, text=True,
             timeout=LONG_S,
         )  # fmt: skip
         printed += done.stdout + done.stderr
     return printed
+
+
+def test_an_array_whose_tasks_are_no_shards_runs_nothing(tmp_path: Path) -> None:
+    """With --array=0-1 task 1 would run shard 1 of 2, and no task shard 2."""
+    for task in (0, 1):
+        done = subprocess.run(
+            [PROJECT.root / "examples" / "slurm_array.sh", "--results", tmp_path / "results"],
+            env=bare_environment() | array_variables(task, first=0), capture_output=True, text=True, timeout=LONG_S,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, "") and "give --array=1-N" in done.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_every_trial_is_there_once_and_as_at_home_though_a_shard_was_killed(tmp_path: Path, unreported: Path) -> None:
