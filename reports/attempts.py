@@ -97,7 +97,7 @@ def read(folder: Path) -> AttemptResult:
     except FileNotFoundError:
         return AttemptResult(folder)
     except OSError as error:
-        return AttemptResult(folder, None, ValueError(f"cannot be read: {error.strerror}"))
+        return AttemptResult(folder, None, ValueError(error.strerror))
     except ValueError as error:
         return AttemptResult(folder, None, error)
 

@@ -76,7 +76,7 @@ def find_gaps(stored: Stored, folder: Path) -> list[Gap]:
 
 def _unreadable(item: Unreadable) -> Gap:
     kind = "of another schema version" if item.other_schema else "unreadable"
-    line = f"{item.path}: cannot be read: {_one_line(item.reason).removeprefix('cannot be read: ')}"
+    line = f"{item.path}: cannot be read: {_one_line(item.reason)}"
     return Gap(kind, f"{item.path}: {item.reason}", line, "result")
 
 

@@ -122,7 +122,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}") from error
+        raise ValueError(error.strerror) from error
 
 
 def parse_result(content: bytes) -> TrialResult:
