@@ -112,7 +112,7 @@ def test_the_program_and_image_that_are_asked_for_are_started() -> None:
 
 @pytest.mark.parametrize("readable", [True, False])
 def test_a_container_that_cannot_read_our_code_fails_at_its_probe(readable: bool, tmp_path: Path) -> None:
-    """As in an image whose files only root can read: each of its trials would fail."""
+    """An image whose files only root can read fails here, and not in each of its trials."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE, tmp_path],
         cwd=tmp_path,

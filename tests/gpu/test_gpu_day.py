@@ -84,7 +84,7 @@ def test_the_load_of_a_step_is_run_by_the_python_of_the_framework(
 def test_a_card_s_probe_writes_what_the_stand_in_answers(
     script: str, loaded: bool, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without PyTorch there is no load, and no row is said to be of one."""
+    """There is no load without PyTorch, and no row is said to be of one."""
     trace = tmp_path / "trace.csv"
     trace.write_text(
         "0,60,30,3000,2500,0,150000,1980,2619,50,0\n10000000,60,30,3000,2500,1500000000,150000,1980,2619,50,0\n"

@@ -59,7 +59,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_report_on_results_that_were_copied_to_macos_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That system does not report which cores are allotted, nor who holds the lock that came with the folder."""
+    """macOS reports neither which cores are allotted nor who holds the lock that came with the folder."""
     store(tmp_path, *mixed())
     (tmp_path / LOCK_FILES.replace("*", "")).touch()
     monkeypatch.delattr(os, "sched_getaffinity")

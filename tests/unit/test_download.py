@@ -107,7 +107,7 @@ def test_a_download_with_a_wrong_checksum_or_of_no_file_is_a_clear_error(server:
 
 
 def test_a_folder_that_cannot_be_made_is_named_with_what_to_do(server: Server, tmp_path: Path) -> None:
-    """As in an installation that belongs to root."""
+    """The installation belongs to root."""
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "data"
     with pytest.raises(DataError, match=rf"^{folder}: Not a directory: .* --data-dir or BATCHWISE_DATA$"):

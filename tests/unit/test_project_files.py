@@ -82,7 +82,7 @@ def test_a_script_of_the_tests_that_a_page_names_finds_our_packages() -> None:
 
 
 def test_who_installs_requirements_is_told_to_install_what_they_pin_alone() -> None:
-    """Without --no-deps pip may want a version that has no hash."""
+    """pip may want a version that has no hash, unless it gets --no-deps."""
     code = [path for package in ("reports", "runner", "workloads") for path in ROOT.glob(f"{package}/**/*.py")]
     texts = [path.read_text() for path in (*PAGES, *code)]
     told = [line for text in texts for line in re.findall(r"pip install.* -r requirements-\w+\.txt", text)]
