@@ -20,7 +20,7 @@ TRIALS, SHARDS = 4, 2
 
 
 def array_variables(task: int, first: int) -> dict[str, str]:
-    """As Slurm sets them for a task of an array of SHARDS tasks, which begins with this number."""
+    """Return what Slurm sets for a task of an array of SHARDS tasks, which begins with this number."""
     numbers = {"ID": task, "COUNT": SHARDS, "MIN": first, "MAX": first + SHARDS - 1}
     return {f"SLURM_ARRAY_TASK_{name}": str(number) for name, number in numbers.items()}
 
@@ -44,7 +44,7 @@ def run_array(project: Path, *words: object) -> str:
 
 
 def test_an_array_whose_tasks_are_no_shards_runs_nothing(tmp_path: Path) -> None:
-    """With --array=0-1 task 1 would run shard 1 of 2, and no task shard 2."""
+    """Task 1 of --array=0-1 would run shard 1 of 2, and no task shard 2."""
     for task in (0, 1):
         done = subprocess.run(
             [PROJECT.root / "examples" / "slurm_array.sh", "--results", tmp_path / "results"],
