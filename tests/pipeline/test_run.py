@@ -237,11 +237,12 @@ def test_a_killed_worker_does_not_take_the_others_with_it(tmp_path: Path, forget
     printed, _ = runner.communicate(timeout=300)
     assert runner.returncode == 1
     cells = by_cell(tmp_path)
-    assert {name: cells[name, 64]["status"] for name in names} == {"pytorch": "failed", "mxnet": "ok"}
-    assert "SIGKILL" in cells["pytorch", 64]["reason"]
-    assert re.search(r"pytorch-cpu-b00064-r0-\w+: failed: the worker was killed by SIGKILL", printed)
+    # A test beside this one may have a process killed for memory: the kernel's count does not say whose it was.
+    status = "out_of_memory" if "oom_kill" in cells["pytorch", 64]["reason"] else "failed"
+    assert {name: cells[name, 64]["status"] for name in names} == {"pytorch": status, "mxnet": "ok"}
+    assert re.search(rf"pytorch-cpu-b00064-r0-\w+: {status}: .*killed by SIGKILL", printed)
     report = (tmp_path / "report" / "report.md").read_text()
-    assert "failed" in report and "SIGKILL" in report
+    assert status.replace("_", " ") in report and "SIGKILL" in report
 
 
 def test_ctrl_c_leaves_no_worker_and_loses_no_finished_trial(tmp_path: Path, lean: Path) -> None:
