@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -121,6 +121,17 @@ def outlast_readers(plain: bool = False) -> None:
         written = _Plain if plain else io.TextIOWrapper
         lasting = written(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=True)
         setattr(sys, name, lasting)
+
+
+def run_making(name: str, command: Callable[[list[str]], int], arguments: list[str]) -> int:
+    """Run a command that makes something, and return its exit code; 130 after Ctrl-C, with a line by this name."""
+    outlast_readers()
+    interrupt_in_order()
+    try:
+        return command(arguments)
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted; the same command continues", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 def _is_of(stream: io.TextIOBase, number: int) -> bool:

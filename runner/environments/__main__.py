@@ -30,13 +30,7 @@ from runner.project import Project
 
 def main(arguments: list[str]) -> int:
     """Make the environments, by default for this machine's device, and return the exit code; 130 after Ctrl-C."""
-    program.outlast_readers()
-    program.interrupt_in_order()
-    try:
-        return make_named(arguments)
-    except KeyboardInterrupt:
-        print("\nenvironments: interrupted; the same command continues", file=sys.stderr)
-        return program.EXIT_INTERRUPTED
+    return program.run_making("environments", make_named, arguments)
 
 
 def make_named(arguments: list[str]) -> int:

@@ -172,13 +172,7 @@ def list_images(project: Project, frameworks: Sequence[str], device_kinds: Seque
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 0; 1 where an image was not built; 2 for bad input, with one line; 130 after Ctrl-C."""
-    program.outlast_readers()
-    program.interrupt_in_order()
-    try:
-        return build_images(arguments)
-    except KeyboardInterrupt:
-        print("\nimages: interrupted; the same command continues", file=sys.stderr)
-        return program.EXIT_INTERRUPTED
+    return program.run_making("images", build_images, arguments)
 
 
 def build_images(arguments: list[str]) -> int:
